@@ -4,10 +4,12 @@
 //! where `unsafe` may stand); `peak` measures what this machine can do, so that every figure can
 //! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages
 //! of `docs` that are generated from tables in the code; `conformance` runs the official cases;
-//! `cliffs` looks for models that are slow; `wheel` builds the Python package.
+//! `cliffs` looks for models that are slow; `explorer` looks at the explorer's page in a browser;
+//! `wheel` builds the Python package.
 
 mod cliffs;
 mod conformance;
+mod explorer;
 mod pages;
 #[cfg(target_arch = "x86_64")]
 mod peak;
@@ -29,6 +31,8 @@ usage: cargo xtask <command>
   cliffs --seed S --count N [OPTIONS]
                   random small models beside their predictions and other engines
                   (bench/README.md); the rest of its options without any
+  explorer [OPTIONS] [MODEL...]
+                  the explorer's page in a headless browser; skipped aloud where there is none
   wheel [DIR]     build the Python package into DIR (dist): needs maturin and ziglang of PyPI";
 
 fn main() -> ExitCode {
@@ -40,6 +44,7 @@ fn main() -> ExitCode {
         ["diagnostics"] => pages::DIAGNOSTICS.write(),
         ["conformance", rest @ ..] => conformance::main(rest),
         ["cliffs", rest @ ..] => cliffs::main(rest),
+        ["explorer", rest @ ..] => explorer::main(rest),
         ["wheel"] => wheel::main("dist"),
         ["wheel", folder] => wheel::main(folder),
         #[cfg(target_arch = "x86_64")]

@@ -430,7 +430,8 @@ mod tests {
     /// The scan's answer for a random kernel on a machine with so many registers of each class.
     fn scanned(seed: u64, depth: u32, most: usize) -> Result<Option<Output>, String> {
         let (kernel, isa) = (testkit::random_kernel(seed, depth), Isa::X86Avx512);
-        let selected = crate::select::select(&kernel, isa).map_err(|error| format!("{error:?}"))?;
+        let selected =
+            crate::select::select(&kernel, isa, false).map_err(|error| format!("{error:?}"))?;
         let mut environment = environment(isa);
         let few = |set: &mut PRegSet, most: usize| *set = set.into_iter().take(most).collect();
         environment.preferred_regs_by_class.iter_mut().for_each(|set| few(set, most));

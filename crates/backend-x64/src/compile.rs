@@ -17,6 +17,8 @@ pub struct X64;
 pub struct X64Options {
     /// The kernel between selection and register allocation, as text.
     pub want_vcode_text: bool,
+    /// The statements that instructions were made for.
+    pub want_statements: bool,
     /// Where the stages report how long they took.
     pub phases: Phases,
 }
@@ -57,12 +59,17 @@ pub fn compile_with(
         let message = format!("`{}` is no x86-64 target", target.name);
         return Err(Diagnostic::error(codes::UNKNOWN_TARGET, message).into());
     }
-    let selected = options.phases.time("selection", || select::select(kernel, target.isa))?;
+    let selected = options
+        .phases
+        .time("selection", || select::select(kernel, target.isa, options.want_statements))?;
     if cfg!(debug_assertions) {
         vcode::verify(&selected.function).map_err(|error| internal(&selected.function, &error))?;
     }
     let mut code = allocate_and_emit(&selected.function, target.isa, &options.phases)?;
     code.scratch_bytes = selected.scratch_bytes;
+    if !options.want_statements {
+        code.statements.clear();
+    }
     code.vcode = options.want_vcode_text.then(|| vcode::print(&selected.function));
     Ok(code)
 }
@@ -91,6 +98,7 @@ fn allocate_and_emit(
         code_bytes: emitted.code_bytes,
         scratch_bytes: 0,
         vcode: None,
+        statements: emitted.statements,
     })
 }
 
@@ -102,20 +110,49 @@ fn internal(function: &vcode::VCode, error: &str) -> Diagnostics {
         .into()
 }
 
+/// An instruction of a kernel as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InstructionText {
+    /// Bytes from the kernel's entry on.
+    pub offset: usize,
+    /// The instruction.
+    pub text: String,
+    /// The statement of the kernel that it was made for, counted as `loops::visit::walk` comes to
+    /// them; none where it is the kernel's as a whole: its entry and exit, faults.
+    pub statement: Option<u32>,
+}
+
+/// A kernel's machine code, instruction by instruction, with the statements that it was made for.
+///
+/// # Errors
+/// As [`compile_with`].
+pub fn instructions(kernel: &Kernel, target: &Target) -> base::Result<Vec<InstructionText>> {
+    let options = X64Options { want_statements: true, ..X64Options::default() };
+    Ok(decode(&compile_with(kernel, target, options)?))
+}
+
 /// Machine code as text, one instruction a line with its offset.
 #[must_use]
 pub fn disassemble(code: &MachineCode) -> String {
+    let line = |it: &InstructionText| format!("{:>6x}  {}\n", it.offset, it.text);
+    decode(code).iter().map(line).collect()
+}
+
+fn decode(code: &MachineCode) -> Vec<InstructionText> {
     let bytes = &code.bytes[..code.code_bytes];
     let mut decoder = Decoder::with_ip(64, bytes, 0, DecoderOptions::NONE);
     let mut formatter = IntelFormatter::new();
     formatter.options_mut().set_rip_relative_addresses(true);
     formatter.options_mut().set_branch_leading_zeros(false);
-    let mut text = String::new();
+    let mut found = Vec::new();
     while decoder.can_decode() {
         let instruction = decoder.decode();
-        text.push_str(&format!("{:>6x}  ", instruction.ip()));
+        let offset = instruction.ip() as usize;
+        let mut text = String::new();
         formatter.format(&instruction, &mut text);
-        text.push('\n');
+        let known = code.statements.partition_point(|(start, _)| *start <= offset);
+        let statement = known.checked_sub(1).and_then(|last| code.statements[last].1);
+        found.push(InstructionText { offset, text, statement });
     }
-    text
+    found
 }

@@ -19,7 +19,7 @@ use regalloc2::{Edit, Inst as InstIndex, InstPosition, ProgPoint, RegClass};
 
 use crate::allocate::{Allocation, CALLEE_SAVED};
 use crate::vcode::{
-    Base, BlockId, Cond, FRAME_BYTES, IntOperand, PoolId, Terminator, VCode, VRegId,
+    Base, BlockId, Cond, FRAME_BYTES, IntOperand, MadeFor, PoolId, Terminator, VCode, VRegId,
 };
 use encode::{Memory, OpMask, Operand};
 
@@ -29,6 +29,8 @@ pub(crate) struct Emitted {
     pub(crate) bytes: Vec<u8>,
     /// How many of the bytes are code.
     pub(crate) code_bytes: usize,
+    /// What the code was made for: each from its offset on.
+    pub(crate) statements: Vec<(usize, Option<u32>)>,
 }
 
 /// Emits a function.
@@ -57,6 +59,8 @@ struct Emitter<'a> {
     /// Uses of constants: where the 32-bit distance stands, where the instruction ends, which.
     constants: Vec<(usize, usize, PoolId)>,
     frame: Frame,
+    /// What the code so far was made for: each from its offset on.
+    statements: Vec<(usize, Option<u32>)>,
     /// The register that the flags describe as a result of an addition.
     flags: Option<Register>,
 }
@@ -106,6 +110,7 @@ impl<'a> Emitter<'a> {
             jumps: Vec::new(),
             constants: Vec::new(),
             frame: Frame::new(function, allocation),
+            statements: vec![(0, None)],
             flags: None,
         }
     }
@@ -146,6 +151,7 @@ impl<'a> Emitter<'a> {
                 index += 1;
             }
             for inst in &block.insts {
+                self.made_for(inst.made_for);
                 moves(self, index, InstPosition::Before)?;
                 let places = self.allocation.output.inst_allocs(InstIndex::new(index));
                 self.instruction(inst, places)
@@ -153,11 +159,25 @@ impl<'a> Emitter<'a> {
                 moves(self, index, InstPosition::After)?;
                 index += 1;
             }
+            self.made_for(block.end_for);
             moves(self, index, InstPosition::Before)?;
             let next = order.get(position + 1).copied();
             self.terminator(&block.end, index, next)?;
         }
         Ok(())
+    }
+
+    /// What comes now was made for this.
+    fn made_for(&mut self, MadeFor(statement): MadeFor) {
+        let last = self.statements.len() - 1;
+        let here = self.bytes.len();
+        if self.statements[last].1 == statement {
+            return;
+        }
+        match self.statements[last].0 == here {
+            true => self.statements[last].1 = statement,
+            false => self.statements.push((here, statement)),
+        }
     }
 
     /// Where a block leads, if it does nothing but jump and its jump moves nothing.
@@ -367,7 +387,7 @@ impl<'a> Emitter<'a> {
         for (at, end, id) in &self.constants {
             patch(&mut bytes, *at, places[*id] as i64 - *end as i64);
         }
-        Emitted { bytes, code_bytes }
+        Emitted { bytes, code_bytes, statements: self.statements }
     }
 
     fn place_of(places: &[Place], index: usize) -> Result<Place, String> {

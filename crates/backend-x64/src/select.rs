@@ -38,7 +38,8 @@ use std::rc::Rc;
 
 use backend::Isa;
 use base::{Diagnostic, Diagnostics, SecondaryMap, codes};
-use loops::{BufferId, Kernel, Ranges, ScalarExpr};
+use loops::{BufferId, Kernel, Ranges, ScalarExpr, Stmt};
+use rustc_hash::FxHashMap;
 use sym::SymbolId;
 use tensor::DType;
 
@@ -59,12 +60,13 @@ pub(crate) struct Selected {
     pub(crate) scratch_bytes: u64,
 }
 
-/// Writes a scheduled kernel as vcode.
+/// Writes a scheduled kernel as vcode; where it is asked for, instructions tell the statements that
+/// they were made for, and are otherwise the same.
 ///
 /// # Errors
 /// A diagnostic where the kernel is not in the scheduled form or needs a type that kernels do not
 /// compute with.
-pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
+pub(crate) fn select(kernel: &Kernel, isa: Isa, want_statements: bool) -> base::Result<Selected> {
     let (vector_bytes, registers) = if isa.has_avx512() { (64, 32) } else { (32, 16) };
     let plan = Plan::new(kernel, vector_bytes).map_err(|buffer| {
         let name = &kernel.buffers[buffer].name;
@@ -96,10 +98,20 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa) -> base::Result<Selected> {
         written_out: Vec::new(),
         waiting: Vec::new(),
         most_loaded,
+        statements: if want_statements { numbered(kernel) } else { FxHashMap::default() },
     };
     selector.block(&kernel.body)?;
     let scratch_bytes = selector.plan.scratch_bytes;
     Ok(Selected { function: selector.builder.finish(), scratch_bytes })
+}
+
+/// The statements of a kernel, which stay where they are, by their numbers in a walk.
+fn numbered(kernel: &Kernel) -> FxHashMap<*const Stmt, u32> {
+    let mut numbers = FxHashMap::default();
+    loops::visit::walk(&kernel.body, &mut |stmt| {
+        numbers.insert(std::ptr::from_ref(stmt), numbers.len() as u32);
+    });
+    numbers
 }
 
 fn refusal(kernel: &Kernel, message: String) -> Diagnostics {
@@ -161,6 +173,8 @@ struct Selector<'a> {
     /// Stores that wait for the other columns of their block.
     waiting: Vec<Waiting>,
     most_loaded: usize,
+    /// The numbers of statements, where they are asked for.
+    statements: FxHashMap<*const Stmt, u32>,
 }
 
 /// The vector of a `Vector` loop that is being written.

@@ -149,6 +149,8 @@ pub struct BasicBlock {
     pub insts: Vec<Inst>,
     /// Where it goes from here.
     pub end: Terminator,
+    /// What its end was made for.
+    pub end_for: MadeFor,
     /// Whether the block heads an innermost loop, and so is worth aligning.
     pub aligned: bool,
 }
@@ -243,7 +245,24 @@ pub struct Inst {
     pub address: Option<MemoryOperand>,
     /// A constant, by the operation.
     pub imm: i64,
+    /// What it was made for.
+    pub made_for: MadeFor,
 }
+
+/// The statement of the kernel that an instruction was made for, by its number in a walk; none
+/// where statements are not counted, and for what the kernel needs as a whole.
+///
+/// It says nothing of what an instruction does: all are equal, so that instructions are.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct MadeFor(pub Option<u32>);
+
+impl PartialEq for MadeFor {
+    fn eq(&self, _: &MadeFor) -> bool {
+        true
+    }
+}
+
+impl Eq for MadeFor {}
 
 /// Up to three operands, without an allocation.
 #[derive(Clone, Copy, Default, PartialEq, Eq)]
@@ -344,6 +363,7 @@ impl Inst {
             mask: None,
             address: None,
             imm: 0,
+            made_for: MadeFor::default(),
         }
     }
 

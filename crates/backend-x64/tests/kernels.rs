@@ -38,6 +38,33 @@ fn elementwise_of_every_length() {
     }
 }
 
+/// What a statement computes is told to be its own, and what a loop takes the loop's.
+#[test]
+fn instructions_tell_their_statements() {
+    let kernel = parse(
+        "kernel @two(%x: read f32[80], %y: write f32[80], %z: write f32[80]) {
+           for i < 10 {
+             for j < 8 vector {
+               %y[8*i + j] = %x[8*i + j] * 2.5
+               %z[8*i + j] = %x[8*i + j] - 1.5
+             }
+           }
+         }",
+    );
+    let target = backend::Target::named("x86-64-v3").expect("a target");
+    let told = tilewright_backend_x64::instructions(&kernel, &target).expect("it compiles");
+    let of = |word: &str| {
+        let found = told.iter().filter(|it| it.text.starts_with(word));
+        let mut numbers: Vec<Option<u32>> = found.map(|it| it.statement).collect();
+        numbers.dedup();
+        numbers
+    };
+    assert_eq!(of("vmulps"), [Some(2)]);
+    assert_eq!(of("vsubps"), [Some(3)]);
+    assert_eq!(of("j"), [Some(0)]);
+    assert_eq!(of("ret"), [None]);
+}
+
 #[test]
 fn conditions_that_are_the_same_in_all_lanes() {
     check(

@@ -35,4 +35,8 @@ pub struct MachineCode {
     pub scratch_bytes: u64,
     /// The kernel between selection and register allocation, as text, where it was asked for.
     pub vcode: Option<String>,
+    /// The statements that instructions were made for, where they were asked for: each from its
+    /// offset on, up to the next. Statements are numbered as `loops::visit::walk` comes to them;
+    /// what belongs to the kernel as a whole has none.
+    pub statements: Vec<(usize, Option<u32>)>,
 }

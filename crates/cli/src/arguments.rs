@@ -112,6 +112,15 @@ pub(crate) struct OtherArguments {
 }
 
 impl OtherArguments {
+    /// Whether it differs in anything.
+    pub(crate) fn are_given(&self) -> bool {
+        self.other_target.is_some()
+            || self.other_threads.is_some()
+            || self.other_precision.is_some()
+            || !self.other_disabled.is_empty()
+            || self.other_without_optimisation
+    }
+
     /// The other configuration's options: those of the first, where nothing else is said.
     pub(crate) fn options(&self, first: &Options) -> Options {
         let mut options = first.clone();

@@ -1,8 +1,11 @@
 //! `tilewright bench`: compile time, latency and memory of a model.
 
+use std::io::Write as _;
+use std::path::PathBuf;
+
 use clap::Args;
-use inspect::Measurement;
-use serde_json::json;
+use inspect::{MeasuredModel, Measurement};
+use tensor::StagedFiles;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
@@ -14,6 +17,7 @@ use crate::standard_output::{say, say_line};
 #[command(after_long_help = examples(&[
     ("tilewright bench model.onnx --threads 1 --dim batch=8", "one core, a batch of eight"),
     ("tilewright bench model.onnx --timings", "and where the time of the compile went"),
+    ("tilewright bench model.onnx --trace runs.json", "and how runs go, as a timeline"),
     ("tilewright bench model.onnx --precision bf16 --seconds 10 --json", "for scripts"),
 ]))]
 #[command(next_help_heading = WORK)]
@@ -27,6 +31,9 @@ pub(crate) struct Arguments {
     /// How long to measure
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
+    /// Writes a timeline of some runs, kernel by kernel, which Perfetto and speedscope show
+    #[arg(long, value_name = "FILE", help_heading = OUTPUTS)]
+    trace: Option<PathBuf>,
     /// Prints one JSON object
     #[arg(long, help_heading = OUTPUTS)]
     json: bool,
@@ -46,32 +53,20 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let (model, options) = (&arguments.model.model, &settled.options);
     let measured =
         inspect::measure(model, options, arguments.seconds, |ports| settled.inputs(ports))?;
+    let MeasuredModel { measurement, executable, inputs } = measured;
+    if let Some(path) = &arguments.trace {
+        let trace = inspect::trace(&executable, &inputs, &measurement)?;
+        let mut files = StagedFiles::new();
+        files.write(path, |file| file.write_all(trace.to_string().as_bytes()))?;
+        files.commit()?;
+    }
     if arguments.json {
-        say_line!("{}", as_json(&measured));
+        say_line!("{}", measurement.json());
     } else {
-        say!("{}", as_text(&measured));
+        say!("{}", as_text(&measurement));
     }
     arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
-}
-
-fn as_json(measured: &Measurement) -> serde_json::Value {
-    json!({
-        "model": measured.model,
-        "target": measured.target,
-        "threads": measured.threads,
-        "compile_ms": measured.compile_ms,
-        "first_run_ms": measured.first_run_ms,
-        "median_ms": measured.median_ms,
-        "min_ms": measured.min_ms,
-        "p95_ms": measured.p95_ms,
-        "runs": measured.runs,
-        "kernels": measured.statistics.kernels,
-        "code_bytes": measured.statistics.code_bytes,
-        "constant_bytes": measured.statistics.constant_bytes,
-        "arena_bytes": measured.statistics.arena_bytes,
-        "peak_rss_bytes": measured.peak_rss_bytes,
-    })
 }
 
 fn as_text(measured: &Measurement) -> String {

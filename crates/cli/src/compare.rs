@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use inspect::{Peer, PeerReport, PeerRow, PeerVerdict};
-use serde_json::{Value, json};
+use inspect::Peer;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
@@ -82,36 +81,9 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         inspect::compare(model, &settled.options, &inputs, &peer, nodes, at)?
     };
     if arguments.json {
-        say_line!("{}", as_json(&found));
+        say_line!("{}", found.json());
     } else {
         say!("{}", found.text(arguments.verbose));
     }
     Ok(if found.passed() { Outcome::Good } else { Outcome::CheckFailed })
-}
-
-fn as_json(found: &PeerReport) -> Value {
-    let row = |row: &PeerRow| {
-        let deviation = row.deviation.as_ref().filter(|it| it.type_error.is_none());
-        let errors = match &row.verdict {
-            PeerVerdict::Rounded(errors) | PeerVerdict::OwnOff(errors) => Some(errors),
-            PeerVerdict::BothOff(errors) | PeerVerdict::PeerOff { errors, .. } => Some(errors),
-            PeerVerdict::Equal | PeerVerdict::Drawn => None,
-            PeerVerdict::Near(_) | PeerVerdict::Unjudged(_) => None,
-        };
-        json!({
-            "node": row.node,
-            "name": row.name,
-            "type": row.ty,
-            "max_abs": deviation.map(|it| it.max_abs),
-            "max_rel": deviation.map(|it| it.max_rel),
-            "verdict": row.verdict.word(),
-            "own_error": errors.map(|it| it.own),
-            "peer_error": errors.map(|it| it.peer),
-        })
-    };
-    json!({
-        "peer": found.peer,
-        "passed": found.passed(),
-        "rows": found.rows.iter().map(row).collect::<Vec<Value>>(),
-    })
 }

@@ -41,7 +41,7 @@ pub(crate) struct Arguments {
     /// Runs the cases through the reference evaluator instead of compiled code
     #[arg(long)]
     evaluator: bool,
-    /// Verifies, explains, dumps and compares with the evaluator, too, what a case compiles to
+    /// Verifies, explores, dumps and compares with the evaluator, too, what a case compiles to
     #[arg(long, conflicts_with = "evaluator")]
     inspect: bool,
     /// Prints one JSON object

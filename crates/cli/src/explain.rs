@@ -1,9 +1,7 @@
 //! `tilewright explain`: where the time goes, and why the kernels are what they are.
 
 use clap::Args;
-use inspect::{Explanation, ExplanationRow, ListingOptions};
-use serde_json::{Value, json};
-use tilewright::compiled::KernelInfo;
+use inspect::ListingOptions;
 
 use crate::Outcome;
 use crate::arguments::{InputArguments, ModelArguments};
@@ -55,45 +53,10 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     }
     let explanation = inspect::explain(&executable, &inputs)?;
     if arguments.json {
-        say_line!("{}", as_json(&explanation));
+        say_line!("{}", explanation.json());
     } else {
         let options = ListingOptions { reasons: arguments.verbose, top: arguments.top };
         say!("{}", explanation.text(options));
     }
     Ok(Outcome::Good)
-}
-
-fn as_json(explanation: &Explanation) -> Value {
-    let row = |row: &ExplanationRow| {
-        let info = row.info.as_ref();
-        let list = |of: fn(&KernelInfo) -> &[String]| info.map(of).unwrap_or_default();
-        let count = |of: fn(&KernelInfo) -> u64| info.map_or(0, of);
-        json!({
-            "kernel": row.kernel,
-            "nodes": list(|it| &it.nodes),
-            "fused": list(|it| &it.fused),
-            "not_fused": list(|it| &it.not_fused),
-            "schedule": list(|it| &it.scheduled),
-            "flops": count(|it| it.flops),
-            "bytes": count(|it| it.bytes),
-            "prior_bytes": count(|it| it.prior_bytes),
-            "time_us": row.time_us,
-            "predicted_us": row.predicted_us,
-            "roofline": row.roofline,
-            "slow": row.is_slow(),
-        })
-    };
-    json!({
-        "target": explanation.target,
-        "threads": explanation.threads,
-        "rows": explanation.rows.iter().map(row).collect::<Vec<Value>>(),
-        "total_us": explanation.total_us,
-        "gflops": explanation.ceilings.flops_per_ns,
-        "gigabytes_per_second": explanation.ceilings.bytes_per_ns,
-        "formats": explanation.formats,
-        "arena_bytes": explanation.arena_bytes,
-        "arena_formula": explanation.arena_formula,
-        "why_alone": explanation.why_alone,
-        "largest_live_set": explanation.largest_live_set,
-    })
 }

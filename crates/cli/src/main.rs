@@ -13,6 +13,7 @@ mod diff;
 mod dump;
 mod explain;
 mod explain_error;
+mod explore;
 mod files;
 mod help;
 mod info;
@@ -85,6 +86,8 @@ enum Command {
     Quantise(quantise::Arguments),
     /// A row a kernel: its nodes, why it was fused, FLOPs, bytes, time, share of the roofline
     Explain(explain::Arguments),
+    /// Writes a page for browsers: graph, kernels, loops, code, memory
+    Explore(explore::Arguments),
     /// What the code of a diagnostic means, and what to do
     ExplainError(explain_error::Arguments),
     /// Prints a stage of the compile as text
@@ -157,6 +160,7 @@ fn dispatch(command: Command) -> base::Result<Outcome> {
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Quantise(arguments) => quantise::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
+        Command::Explore(arguments) => explore::run(&arguments),
         Command::ExplainError(arguments) => explain_error::run(&arguments),
         Command::Dump(arguments) => dump::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),

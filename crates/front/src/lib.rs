@@ -36,30 +36,45 @@
 //! a name here, and no attribute.
 
 mod arithmetic;
+mod attention;
+mod convolution;
 mod facts;
 mod host;
 mod import;
+mod indices;
 mod lists;
 mod loops;
 mod movement;
 mod needs;
+mod pooling;
 mod port;
+mod products;
 mod shapes;
+mod standard;
 mod value;
 mod windows;
 mod writer;
 
 pub use graph::Known;
 
+pub use attention::{attention_weights, product_of_heads};
+pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
+pub use indices::{elementwise_indices, gather_axis, shared_axes, without_axes, wrapped_indices};
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
+pub use pooling::{max_indices, reduce_windows, window_counts};
 pub use port::{Port, PortExtent, in_order, ports, unknown_input};
+pub use products::product;
 pub use shapes::with_shapes;
+pub use standard::{
+    gelu_of, inverse_deviation, over_root_mean_square, over_sum, shifted_exponentials, standardize,
+    statistics,
+};
 pub use value::{
     Coded, KNOWN_ELEMENTS, List, Operand, Texts, Weight, constant_shape, constant_value,
 };
 pub use windows::{Padding, Windows, reach};
-pub use writer::{Accepted, Graph, shape_error, type_error};
+pub use writer::{Accepted, Graph, shape_error, type_error, unsupported};

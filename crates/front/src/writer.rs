@@ -58,6 +58,13 @@ pub fn type_error(reason: impl Into<String>) -> Diagnostic {
         .remedy("export the model with other element types")
 }
 
+/// A refusal of a use of a known operator.
+pub fn unsupported(reason: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(codes::UNSUPPORTED_OPERATOR, "this use of the operator is not supported")
+        .because(reason)
+        .remedy("export the model without it")
+}
+
 impl Graph {
     /// An empty function of a name.
     pub fn new(name: &str, limits: Limits) -> Graph {

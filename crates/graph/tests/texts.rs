@@ -21,11 +21,34 @@ fn read(text: &str) -> Result<Function, String> {
     parse(text).map_err(|error| error.to_string())
 }
 
-/// Prints canonically, and checks that this text prints as itself.
+/// Prints canonically, and checks that this text prints as itself, and that lines with their places
+/// say the same.
 fn print(text: &str, _: &[&str]) -> Result<String, String> {
     let printed = read(text)?.to_string();
+    check_lines(&read(&printed)?, &printed)?;
     let again = read(&printed)?.to_string();
     if printed == again { Ok(printed) } else { Err(format!("{printed}\nprints as\n{again}")) }
+}
+
+/// Lines with their places are those of the text, of which they leave out the places.
+fn check_lines(function: &Function, printed: &str) -> Result<(), String> {
+    let lines = function.lines();
+    for (line, (own, place)) in printed.lines().zip(&lines) {
+        let place = function.locations.display(*place).to_string();
+        let (head, told) = match line.split_once(" loc(") {
+            Some((head, rest)) => (head, format!("loc({rest}")),
+            None => (line, "loc()".to_owned()),
+        };
+        // The lines of a node with regions are all of its place, which the text says at the last.
+        let is_inside = own.ends_with('{') || own.trim_start().starts_with("yield");
+        if head != own || told != place && !is_inside {
+            return Err(format!("`{line}`, at {told}, is `{own}` at {place}"));
+        }
+    }
+    match lines.len() == printed.lines().count() {
+        true => Ok(()),
+        false => Err(format!("{} lines", lines.len())),
+    }
 }
 
 fn verdict(function: &Function) -> Result<String, String> {

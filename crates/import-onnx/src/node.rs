@@ -4,6 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use base::{Diagnostic, codes};
+pub(crate) use front::unsupported;
 use front::{
     Accepted, FactKind, Graph, KNOWN_ELEMENTS, Known, Operand, normalize_axes, normalize_axis,
     shape_error, type_error,
@@ -37,13 +38,6 @@ pub(crate) fn attribute_error(name: &str, reason: impl Into<String>) -> Diagnost
     Diagnostic::error(codes::BAD_ATTRIBUTE, format!("attribute `{name}` cannot be used"))
         .because(reason)
         .remedy("check the model with the tool that exported it, or export it again")
-}
-
-/// A refusal of a use of a known operator.
-pub(crate) fn unsupported(reason: impl Into<String>) -> Diagnostic {
-    Diagnostic::error(codes::UNSUPPORTED_OPERATOR, "this use of the operator is not supported")
-        .because(reason)
-        .remedy("export the model without it")
 }
 
 impl<'a> Node<'a> {

@@ -21,7 +21,7 @@ use tilewright::compiled::{Source, draws, evaluate};
 use tilewright::{Executable, ModelInfo, Options, Port, Precision, catch_internal_errors, compile};
 
 use crate::recorded::recorded;
-use crate::{Counterpart, Stage, c_program, diff, dump, explain, verify};
+use crate::{Counterpart, Stage, c_program, diff, dump, explore, verify};
 
 /// The least absolute tolerance, and that for Fourier transforms.
 const ABSOLUTE: f64 = 1e-5;
@@ -46,7 +46,7 @@ pub enum Subject {
     Compiled,
     /// The reference evaluator.
     Evaluator,
-    /// Compiled code, and what looks at it: it is verified, explained, dumped at every stage, and
+    /// Compiled code, and what looks at it: it is verified, explored, dumped at every stage, and
     /// compared with the evaluator by `diff`, on the inputs of the case.
     Inspected,
 }
@@ -176,7 +176,8 @@ fn inspected(
     if !report.passed() && !is_random {
         return Ok(Some(format!("verify: {report}")));
     }
-    explain(executable, inputs).map_err(|it| ("explain", it))?;
+    // Which explains it, too.
+    explore(executable, inputs, "a case").map_err(|it| ("explore", it))?;
     for stage in Stage::ALL {
         dump(&case.model, &case.options, stage, Some(inputs), None).map_err(|it| ("dump", it))?;
     }

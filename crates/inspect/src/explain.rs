@@ -6,13 +6,14 @@ use std::time::Instant;
 
 use backend::Target;
 use base::{KernelId, Result};
+use runtime::{Profile, ProfileRow};
 use tensor::Value;
 use tilewright::Executable;
 use tilewright::compiled::{KernelInfo, SegmentRun, Variant};
 
 use crate::ceilings::Ceilings;
 
-/// Runs that are profiled, after two that warm caches.
+/// Runs that are profiled, after two that warm caches; the faster half of them counts.
 const PROFILED_RUNS: u32 = 20;
 
 /// Kernels that a summary names.
@@ -51,6 +52,10 @@ pub struct Explanation {
 pub struct ExplanationRow {
     /// The kernel's name, or the kind of step.
     pub kernel: String,
+    /// The segment of the plan, counted as a run first meets them.
+    pub segment: usize,
+    /// The step of its program, counted as `program::walk` counts, from 0.
+    pub step: usize,
     /// What it computes, and how it was made; none of a step that computes no node of the model.
     pub info: Option<KernelInfo>,
     /// How often a run of the model runs it: once, but for what stands in a loop.
@@ -72,9 +77,9 @@ pub fn explain(executable: &Executable, inputs: &[Value]) -> Result<Explanation>
     explain_beneath(executable, inputs, Ceilings::of(executable)?, PROFILED_RUNS)
 }
 
-/// As [`explain`], beneath ceilings that were measured before, with times of so many runs: who
-/// explains many executables measures ceilings once, and who compares many explanations of one run
-/// each has more than their mean.
+/// As [`explain`], beneath ceilings that were measured before, with times of so many runs, of which
+/// the faster half counts: who explains many executables measures ceilings once, and who compares
+/// many explanations of one run each has more than their mean.
 ///
 /// # Errors
 /// Those of running it.
@@ -124,7 +129,7 @@ impl Explanation {
                 self.formats.push(text);
             }
         }
-        for segment in &met {
+        for (number, segment) in met.iter().enumerate() {
             let specialisation = &segment.specialisation;
             let program = specialisation.executable();
             let scratch = program.scratch_bytes() as u64 * self.threads as u64;
@@ -134,7 +139,7 @@ impl Explanation {
                 self.largest_live_set = specialisation.largest_live_set() + scratch;
             }
             self.why_alone.extend(specialisation.why_alone().map(str::to_owned));
-            self.add_segment(executable, &variant, segment, runs)?;
+            self.add_segment(executable, &variant, (number, segment), runs)?;
         }
         Ok(())
     }
@@ -144,40 +149,23 @@ impl Explanation {
         &mut self,
         executable: &Executable,
         variant: &Variant,
-        segment: &SegmentRun,
+        (number, segment): (usize, &SegmentRun),
         runs: u32,
     ) -> Result<()> {
-        let SegmentRun { specialisation, operands, .. } = segment;
-        let mut outputs = specialisation.new_outputs()?;
-        let begin = Instant::now();
-        let clock = move || begin.elapsed().as_nanos() as u64;
-        let mut profile = runtime::Profile::new(specialisation.executable(), &clock);
-        let mut total_ns = 0;
-        for _ in 0..runs {
-            specialisation.states.with(self.threads, |state| {
-                let call = variant.call(specialisation, state, operands, &mut outputs)?;
-                let start = Instant::now();
-                call.run_profiled(&mut profile)?;
-                total_ns += start.elapsed().as_nanos();
-                Ok(())
-            })?;
-        }
-        self.total_us += total_ns as f64 / f64::from(runs) / 1e3;
-        // The runs of each kernel in order. A kernel that only counts for a loop has none.
-        let mut infos: BTreeMap<KernelId, VecDeque<&KernelInfo>> = BTreeMap::new();
+        let specialisation = &segment.specialisation;
+        let profiled = profile(variant, segment, self.threads, runs)?;
+        let (runs, rows) = (f64::from(profiled.runs), &profiled.rows);
+        self.total_us += profiled.nanoseconds as f64 / runs / 1e3;
         let kernels = specialisation.infos(executable.target());
-        for info in &*kernels {
-            infos.entry(info.kernel).or_default().push_back(info);
-        }
+        let infos = infos_of_rows(rows, &kernels);
         let prior: u64 = kernels.iter().map(|info| info.prior_bytes).sum();
         let run_bytes = prior + specialisation.executable().arena_bytes() as u64;
-        for row in profile.rows() {
-            let time_us = row.nanoseconds as f64 / f64::from(runs) / 1e3;
-            let info = row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front());
+        for (row, info) in rows.iter().zip(infos) {
+            let time_us = row.nanoseconds as f64 / runs / 1e3;
             let name = |id: KernelId| specialisation.module.kernels[id].name.clone();
             let kernel = row.kernel.map_or_else(|| "copy".to_owned(), name);
-            let turns = row.runs / u64::from(runs);
-            let measured = Measured { turns, time_us, run_bytes };
+            let turns = row.runs / u64::from(profiled.runs);
+            let measured = Measured { place: (number, row.step), turns, time_us, run_bytes };
             self.rows.push(self.row(executable.target(), kernel, info, measured));
         }
         Ok(())
@@ -188,7 +176,7 @@ impl Explanation {
         target: &Target,
         kernel: String,
         info: Option<&KernelInfo>,
-        Measured { turns, time_us, run_bytes }: Measured,
+        Measured { place, turns, time_us, run_bytes }: Measured,
     ) -> ExplanationRow {
         let (flops, bytes) = info.map_or((0, 0), |info| (turns * info.flops, turns * info.bytes));
         let cost = info.map(|info| info.cost.after(target, info.prior_bytes, run_bytes));
@@ -199,6 +187,8 @@ impl Explanation {
         let least_us = self.ceilings.nanoseconds(flops, bytes as f64) / 1e3;
         ExplanationRow {
             kernel,
+            segment: place.0,
+            step: place.1,
             info: info.cloned(),
             turns,
             time_us,
@@ -206,6 +196,62 @@ impl Explanation {
             roofline: least_us / time_us.max(1e-3),
         }
     }
+}
+
+/// Runs of a segment, added up.
+struct Profiled {
+    runs: u32,
+    /// What they took, measured around them.
+    nanoseconds: u64,
+    rows: Vec<ProfileRow>,
+}
+
+/// The faster half of so many runs of a segment on its operands: what a machine does besides takes
+/// its time from the others, all of it from the kernel that is at hand then.
+fn profile(variant: &Variant, segment: &SegmentRun, threads: usize, runs: u32) -> Result<Profiled> {
+    let SegmentRun { specialisation, operands, .. } = segment;
+    let mut outputs = specialisation.new_outputs()?;
+    let begin = Instant::now();
+    let clock = move || begin.elapsed().as_nanos() as u64;
+    let mut measured: Vec<(u64, Vec<ProfileRow>)> = Vec::new();
+    for _ in 0..runs {
+        let mut profile = Profile::new(specialisation.executable(), &clock);
+        let nanoseconds = specialisation.states.with(threads, |state| {
+            let call = variant.call(specialisation, state, operands, &mut outputs)?;
+            let start = clock();
+            call.run_profiled(&mut profile)?;
+            Ok(clock() - start)
+        })?;
+        measured.push((nanoseconds, profile.rows().to_vec()));
+    }
+    measured.sort_by_key(|(nanoseconds, _)| *nanoseconds);
+    measured.truncate(measured.len().div_ceil(2));
+    let mut sum = Profiled { runs: 0, nanoseconds: 0, rows: Vec::new() };
+    for (nanoseconds, rows) in measured {
+        (sum.runs, sum.nanoseconds) = (sum.runs + 1, sum.nanoseconds + nanoseconds);
+        if sum.rows.is_empty() {
+            sum.rows = rows;
+            continue;
+        }
+        for (row, other) in sum.rows.iter_mut().zip(rows) {
+            row.runs += other.runs;
+            row.nanoseconds += other.nanoseconds;
+        }
+    }
+    Ok(sum)
+}
+
+/// What is known of the kernel of each row of a profile, of those of a program: the runs of each
+/// kernel come in order. A kernel that only counts for a loop has none.
+pub(crate) fn infos_of_rows<'a>(
+    rows: &[ProfileRow],
+    kernels: &'a [KernelInfo],
+) -> Vec<Option<&'a KernelInfo>> {
+    let mut infos: BTreeMap<KernelId, VecDeque<&KernelInfo>> = BTreeMap::new();
+    for info in kernels {
+        infos.entry(info.kernel).or_default().push_back(info);
+    }
+    rows.iter().map(|row| row.kernel.and_then(|id| infos.get_mut(&id)?.pop_front())).collect()
 }
 
 impl ExplanationRow {
@@ -227,6 +273,8 @@ impl ExplanationRow {
 /// What was measured of a kernel in a run.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
+    /// The segment, and the step of its program.
+    place: (usize, usize),
     /// How often it was run.
     turns: u64,
     /// All of them.
@@ -314,7 +362,7 @@ impl Explanation {
     }
 
     /// What may make the model faster.
-    fn suggestions(&self) -> Vec<String> {
+    pub(crate) fn suggestions(&self) -> Vec<String> {
         let mut found = Vec::new();
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         if self.threads < cores {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base::Result;
 use base::timing::Phases;
 use tensor::{Kind, Tensor, Value};
-use tilewright::{Options, Port, Statistics, compile};
+use tilewright::{Executable, Options, Port, Statistics, compile};
 
 /// Runs are timed one by one; their times are kept up to this many.
 const MOST_RUNS: usize = 1_000_000;
@@ -42,6 +42,16 @@ pub struct Measurement {
     pub peak_rss_bytes: u64,
 }
 
+/// What was measured, with what it was measured of.
+pub struct MeasuredModel {
+    /// Times and sizes.
+    pub measurement: Measurement,
+    /// The model, compiled.
+    pub executable: Executable,
+    /// What it was run with.
+    pub inputs: Vec<Value>,
+}
+
 /// Compiles a model and runs it for some seconds, at least three times after the first run.
 /// `inputs` gives a value for each port.
 ///
@@ -52,7 +62,7 @@ pub fn measure(
     options: &Options,
     seconds: f64,
     inputs: impl FnOnce(&[Port]) -> Result<Vec<Value>>,
-) -> Result<Measurement> {
+) -> Result<MeasuredModel> {
     warm_page_cache(model);
     // What was tried before, to find extents that do, is not the model's. Where the system does not
     // forget, it counts all the same.
@@ -84,7 +94,7 @@ pub fn measure(
         times.push(milliseconds(start.elapsed()));
     }
     times.sort_by(f64::total_cmp);
-    Ok(Measurement {
+    let measurement = Measurement {
         model: model.display().to_string(),
         target: executable.target().name.clone(),
         threads: executable.threads(),
@@ -96,7 +106,8 @@ pub fn measure(
         runs: times.len(),
         statistics: executable.statistics(),
         peak_rss_bytes: peak_rss_bytes(),
-    })
+    };
+    Ok(MeasuredModel { measurement, executable, inputs })
 }
 
 /// A table for `Options::phases` that takes the time of this process's monotonic clock.

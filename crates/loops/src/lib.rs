@@ -34,7 +34,7 @@ pub use measure::{
     ScratchLayout, byte_size, bytes_touched, element_count, operations, scratch_layout,
 };
 pub use parse::{is_name, parse, parse_kernel};
-pub use print::{print, print_expression, print_statement, print_value};
+pub use print::{print, print_expression, print_lines, print_statement, print_value};
 pub use share::{constant_strides, may_share};
 pub use verify::verify;
 pub use verify_scheduled::verify_scheduled;

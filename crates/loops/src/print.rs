@@ -66,7 +66,29 @@ pub fn print(kernel: &Kernel, printer: &mut Printer) {
 /// Prints a kernel with remarks as comments, so that the text still parses.
 pub(crate) fn print_with_remarks(kernel: &Kernel, printer: &mut Printer, remarks: &Remarks) {
     let kernel = in_text_order(kernel);
-    Listing { kernel: &kernel, printer, remarks, statements: 0 }.kernel();
+    Listing { kernel: &kernel, printer, remarks, statements: 0, begun: Vec::new() }.kernel();
+}
+
+/// The lines of a kernel's text, each with the statement that it is of: its number in a walk over
+/// the kernel; none of the kernel's head and its last brace.
+pub fn print_lines(kernel: &Kernel) -> Vec<(String, Option<u32>)> {
+    let (kernel, remarks) = (in_text_order(kernel), Remarks::new());
+    let mut printer = Printer::new();
+    let mut listing = Listing {
+        kernel: &kernel,
+        printer: &mut printer,
+        remarks: &remarks,
+        statements: 0,
+        begun: Vec::new(),
+    };
+    listing.kernel();
+    let begun = listing.begun;
+    let text = printer.finish();
+    let line = |(number, line): (usize, &str)| {
+        let known = begun.partition_point(|(first, _)| *first <= number);
+        (line.to_owned(), known.checked_sub(1).and_then(|last| begun[last].1))
+    };
+    text.lines().enumerate().map(line).collect()
 }
 
 /// The kernel with its symbols' ids in the order in which the text declares them. The order of an
@@ -98,7 +120,14 @@ fn in_text_order(kernel: &Kernel) -> Cow<'_, Kernel> {
 /// A statement of `kernel` as text, blocks included.
 pub fn print_statement(kernel: &Kernel, stmt: &Stmt) -> String {
     let (mut printer, remarks) = (Printer::new(), Remarks::new());
-    Listing { kernel, printer: &mut printer, remarks: &remarks, statements: 0 }.statement(stmt);
+    let mut listing = Listing {
+        kernel,
+        printer: &mut printer,
+        remarks: &remarks,
+        statements: 0,
+        begun: Vec::new(),
+    };
+    listing.statement(stmt);
     printer.finish()
 }
 
@@ -118,6 +147,8 @@ struct Listing<'a> {
     remarks: &'a Remarks,
     /// Statements printed so far.
     statements: usize,
+    /// What the lines from one on, up to the next, are of.
+    begun: Vec<(usize, Option<u32>)>,
 }
 
 impl Listing<'_> {
@@ -156,7 +187,13 @@ impl Listing<'_> {
         }
         self.block(&kernel.body);
         self.printer.dedent();
+        self.begin(None);
         self.printer.line("}");
+    }
+
+    /// The lines that follow are of a statement, or of the kernel.
+    fn begin(&mut self, statement: Option<usize>) {
+        self.begun.push((self.printer.lines(), statement.map(|number| number as u32)));
     }
 
     fn print_remarks(&mut self, place: Option<usize>) {
@@ -172,6 +209,7 @@ impl Listing<'_> {
     fn statement(&mut self, stmt: &Stmt) {
         let number = self.statements;
         self.statements += 1;
+        self.begin(Some(number));
         let kernel = self.kernel;
         match stmt {
             Stmt::For(inner) => {
@@ -179,7 +217,7 @@ impl Listing<'_> {
                 let extent = kernel.expression(&inner.extent);
                 let kind = kind_suffix(&inner.kind);
                 self.open(number, format_args!("for {variable} < {extent}{kind} {{"), &inner.body);
-                self.printer.line("}");
+                self.close(number, "}");
             }
             Stmt::Let { symbol, value } => {
                 let ty = kernel.let_type(*symbol);
@@ -200,17 +238,17 @@ impl Listing<'_> {
                 let conditions = kernel.conditions(conditions);
                 self.open(number, format_args!("if {conditions} {{"), then);
                 if !otherwise.is_empty() {
-                    self.printer.line("} else {");
+                    self.close(number, "} else {");
                     self.inside(otherwise);
                 }
-                self.printer.line("}");
+                self.close(number, "}");
             }
             Stmt::While { setup, condition, body } => {
                 self.open(number, "while {", setup);
                 let condition = kernel.value_text(condition, 0);
-                self.printer.line(format_args!("}} holds {condition} {{"));
+                self.close(number, format_args!("}} holds {condition} {{"));
                 self.inside(body);
-                self.printer.line("}");
+                self.close(number, "}");
             }
         }
     }
@@ -227,6 +265,12 @@ impl Listing<'_> {
         self.print_remarks(Some(number));
         self.block(block);
         self.printer.dedent();
+    }
+
+    /// Writes a line that ends a block of a statement.
+    fn close(&mut self, number: usize, line: impl Display) {
+        self.begin(Some(number));
+        self.printer.line(line);
     }
 
     fn inside(&mut self, block: &[Stmt]) {

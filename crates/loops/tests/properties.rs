@@ -215,9 +215,37 @@ proptest! {
     }
 
     #[test]
+    fn lines_are_those_of_statements(seed in any::<u64>()) {
+        check_lines(&Maker::kernel(seed))?;
+    }
+
+    #[test]
     fn proofs_hold(seed in any::<u64>()) {
         check_proofs(seed);
     }
+}
+
+/// The lines are the text, and each statement has its own: the first is how it begins, and a simple
+/// one has no other.
+fn check_lines(kernel: &Kernel) -> Result<(), TestCaseError> {
+    // Reading the text gives symbols the order that it has them in.
+    let kernel = &parse(&kernel.to_string()).map_err(|it| TestCaseError::fail(it.to_string()))?;
+    let lines = loops::print_lines(kernel);
+    let text: String = lines.iter().map(|(line, _)| format!("{line}\n")).collect();
+    prop_assert_eq!(&text, &kernel.to_string());
+    let (mut statements, mut number) = (Vec::new(), 0);
+    loops::visit::walk(&kernel.body, &mut |stmt| statements.push(stmt));
+    for stmt in statements {
+        let own = lines.iter().filter(|(_, of)| *of == Some(number));
+        let own: Vec<&str> = own.map(|(line, _)| line.trim_start()).collect();
+        let printed = loops::print_statement(kernel, stmt);
+        prop_assert_eq!(Some(own[0]), printed.lines().next());
+        let is_simple = matches!(stmt, Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. });
+        prop_assert_eq!(own.len() == 1, is_simple);
+        number += 1;
+    }
+    prop_assert!(lines.iter().all(|(_, of)| of.is_none_or(|of| of < number)));
+    Ok(())
 }
 
 /// Three loops, random conditions, random goals: what is proved holds wherever the conditions do.

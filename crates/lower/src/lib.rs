@@ -39,7 +39,7 @@ use graph::{Function, NodeId, RegionId, ValueId};
 use loops::{Kernel, bytes_touched, operations, scratch_layout};
 use module::Module;
 
-use schedule::Trace;
+use schedule::{Schedule, Trace};
 use strategies::{Cost, Naive, StrategyOptions};
 use sym::{Expr, SymbolId};
 use tensor::DType;
@@ -192,6 +192,21 @@ impl KernelInfo {
     #[must_use]
     pub fn at_once(&self, target: &Target) -> f64 {
         strategies::at_once(&self.naive.kernel, target)
+    }
+
+    /// The kernel as its definitions say it, then after each step of its schedule, with the step.
+    ///
+    /// # Errors
+    /// A step that does not fit, which is a broken invariant: the same steps made the kernel.
+    pub fn scheduling(&self) -> base::Result<Vec<(Option<String>, Kernel)>> {
+        let mut schedule = Schedule::new(self.naive.kernel.clone());
+        let mut stages = vec![(None, schedule.kernel().clone())];
+        for step in self.trace.iter() {
+            let applied = schedule.apply(step.clone());
+            applied.map_err(|error| Diagnostics::internal(error.to_string()))?;
+            stages.push((Some(step.to_string()), schedule.kernel().clone()));
+        }
+        Ok(stages)
     }
 
     /// The same of a kernel with free dimensions for these values of the function's symbols.

@@ -123,6 +123,16 @@ fn run(sample: &GraphSample, way: Way) -> Result<(Case, Vec<Tensor>), String> {
     if arena * 20 > live * 21 && arena > live + 64 {
         return Err(format!("the arena is {arena} bytes, the largest live set {live}"));
     }
+    for info in &lowered.kernels {
+        // Steps that are replayed make the kernel that runs, but for what it is called.
+        let stages = info.scheduling().map_err(|error| error.to_string())?;
+        let (_, last) = stages.into_iter().next_back().ok_or("a kernel without a beginning")?;
+        let kernel = &module.kernels[info.kernel];
+        let (name, origin) = (kernel.name.clone(), kernel.origin.clone());
+        if (loops::Kernel { name, origin, ..last }) != *kernel {
+            return Err(format!("`{}` is not what its steps make", info.name));
+        }
+    }
     let results = common::run(&module, &lowered, &sample.inputs, &mut Vec::new())?;
     Ok((Case { module, lowered }, results))
 }

@@ -1,6 +1,7 @@
 //! Random windowed contractions by minimal filtering, with what surrounds them in networks: padding
-//! in front, a sum and a maximum behind; of any size, with groups and dilations. The rewritten function and its
-//! kernels are compared with the original, the scheduled kernels bit for bit with the naive ones.
+//! in front, a sum and a maximum behind; of any size, with groups and dilations. The rewritten
+//! function and its kernels are compared with the original, the scheduled kernels bit for bit with
+//! the naive ones.
 
 mod common;
 

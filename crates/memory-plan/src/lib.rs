@@ -15,4 +15,5 @@ mod touched;
 mod wait;
 
 pub use check::check;
+pub use lifetime::{Lifetime, lifetimes};
 pub use place::{Footprint, aligned, place};

@@ -9,9 +9,11 @@ use program::{Address, Move, Program, SlotId, Step};
 
 /// An interval of step numbers, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Lifetime {
-    pub(crate) first: usize,
-    pub(crate) last: usize,
+pub struct Lifetime {
+    /// The first step that touches the slot, counted as `program::walk` counts, from 1.
+    pub first: usize,
+    /// The last.
+    pub last: usize,
 }
 
 impl Lifetime {
@@ -22,7 +24,8 @@ impl Lifetime {
 }
 
 /// The lifetime of every slot that the program touches.
-pub(crate) fn lifetimes(program: &Program) -> BTreeMap<SlotId, Lifetime> {
+#[must_use]
+pub fn lifetimes(program: &Program) -> BTreeMap<SlotId, Lifetime> {
     let mut walk = Walk { now: 0, lives: BTreeMap::new() };
     walk.block(&program.steps);
     walk.lives

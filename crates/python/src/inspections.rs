@@ -13,9 +13,6 @@ use crate::errors::unlocked;
 use crate::model::Model;
 use crate::options::options;
 
-/// A kernel's row: name, nodes, turns, microseconds, predicted microseconds, share of the roofline.
-type KernelRow = (String, Vec<String>, u64, f64, f64, f64);
-
 /// Extents for the dimensions that neither options nor inputs bind, the smallest that work.
 #[pyfunction]
 pub(crate) fn smallest_extents(
@@ -27,7 +24,7 @@ pub(crate) fn smallest_extents(
     unlocked(py, || inspect::smallest_extents(&path, &options, &BTreeMap::new()))
 }
 
-/// Microseconds of a run, its rows, and the text.
+/// The explanation as JSON and as text.
 #[pyfunction]
 pub(crate) fn explain(
     py: Python<'_>,
@@ -35,16 +32,33 @@ pub(crate) fn explain(
     given: &Bound<'_, PyAny>,
     reasons: bool,
     top: Option<usize>,
-) -> PyResult<(f64, Vec<KernelRow>, String)> {
+) -> PyResult<(String, String)> {
     let model = model.get();
     let inputs = model.inputs(given)?;
     let explanation = unlocked(py, || inspect::explain(&model.executable, &inputs))?;
-    let rows = explanation.rows.iter().map(|row| {
-        let nodes = row.info.as_ref().map(|info| info.nodes.clone()).unwrap_or_default();
-        (row.kernel.clone(), nodes, row.turns, row.time_us, row.predicted_us, row.roofline)
-    });
     let text = explanation.text(ListingOptions { reasons, top });
-    Ok((explanation.total_us, rows.collect(), text))
+    Ok((explanation.json().to_string(), text))
+}
+
+/// The explorer's page, whole, under this title; with another model beside it, if one is given.
+#[pyfunction]
+pub(crate) fn explore(
+    py: Python<'_>,
+    title: String,
+    model: &Bound<'_, Model>,
+    given: &Bound<'_, PyAny>,
+    label: String,
+    other: Option<(Bound<'_, Model>, Bound<'_, PyAny>, String)>,
+) -> PyResult<String> {
+    let own = model.get();
+    let inputs = own.inputs(given)?;
+    let mut builds = vec![unlocked(py, || inspect::explore(&own.executable, &inputs, label))?];
+    if let Some((other, given, label)) = other {
+        let other = other.get();
+        let inputs = other.inputs(&given)?;
+        builds.push(unlocked(py, || inspect::explore(&other.executable, &inputs, label))?);
+    }
+    Ok(inspect::page(&title, &builds))
 }
 
 /// Whether every kernel and output that was compared is right, and the text.
@@ -63,30 +77,20 @@ pub(crate) fn verify(
     Ok((report.passed(), report.to_string()))
 }
 
-/// Compiles and times a model on these inputs, or on random ones.
+/// Compiles and times a model on these inputs: what was measured, as JSON.
 #[pyfunction]
-pub(crate) fn bench<'py>(
-    py: Python<'py>,
+pub(crate) fn bench(
+    py: Python<'_>,
     path: PathBuf,
-    given: &Bound<'py, PyDict>,
-    model: &Bound<'py, Model>,
-    inputs: &Bound<'py, PyAny>,
+    given: &Bound<'_, PyDict>,
+    model: &Bound<'_, Model>,
+    inputs: &Bound<'_, PyAny>,
     seconds: f64,
-) -> PyResult<Bound<'py, PyDict>> {
+) -> PyResult<String> {
     let options = options(given)?;
     let inputs = model.get().inputs(inputs)?;
     let found = unlocked(py, || inspect::measure(&path, &options, seconds, |_| Ok(inputs)))?;
-    let rows = PyDict::new(py);
-    rows.set_item("target", found.target)?;
-    rows.set_item("threads", found.threads)?;
-    rows.set_item("compile_ms", found.compile_ms)?;
-    rows.set_item("first_run_ms", found.first_run_ms)?;
-    rows.set_item("median_ms", found.median_ms)?;
-    rows.set_item("min_ms", found.min_ms)?;
-    rows.set_item("p95_ms", found.p95_ms)?;
-    rows.set_item("runs", found.runs)?;
-    rows.set_item("peak_rss_bytes", found.peak_rss_bytes)?;
-    Ok(rows)
+    Ok(found.measurement.json().to_string())
 }
 
 /// The first node whose value differs between two configurations, the value's name, how, and the

@@ -13,6 +13,7 @@ mod inspections;
 mod memory;
 mod model;
 mod options;
+mod traced;
 mod values;
 
 use pyo3::prelude::*;
@@ -26,9 +27,14 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(model::compile, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::smallest_extents, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::explain, module)?)?;
+    module.add_function(wrap_pyfunction!(inspections::explore, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::verify, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::bench, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::diff, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::compare, module)?)?;
+    module.add_class::<traced::Traced>()?;
+    module.add_function(wrap_pyfunction!(traced::aten_operators, module)?)?;
+    module.add_function(wrap_pyfunction!(traced::refused_nodes, module)?)?;
+    module.add_function(wrap_pyfunction!(traced::compile_trace, module)?)?;
     module.add_function(wrap_pyfunction!(model::runs_here, module)?)
 }

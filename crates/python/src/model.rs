@@ -88,7 +88,7 @@ pub(crate) fn compile(
 }
 
 /// What `work` gives; signals are seen to meanwhile.
-fn interruptible<T: Send + 'static>(
+pub(crate) fn interruptible<T: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> tilewright::Result<T> + Send + 'static,
 ) -> PyResult<T> {

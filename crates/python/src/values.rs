@@ -25,7 +25,7 @@ fn helper<'py>(
 }
 
 /// The element type of a name, as texts of the compiler have it.
-fn dtype_of(name: &str) -> PyResult<DType> {
+pub(crate) fn dtype_of(name: &str) -> PyResult<DType> {
     let found = DType::all().find(|dtype| dtype.name() == name);
     found.ok_or_else(|| pyo3::exceptions::PyTypeError::new_err(format!("no element type {name}")))
 }
@@ -52,7 +52,11 @@ pub(crate) fn tensor(value: &Bound<'_, PyAny>, port: &Port) -> PyResult<Tensor> 
     shared(elements.cast::<PyUntypedArray>()?, dtype, &shape)
 }
 
-fn shared(array: &Bound<'_, PyUntypedArray>, dtype: DType, shape: &[usize]) -> PyResult<Tensor> {
+pub(crate) fn shared(
+    array: &Bound<'_, PyUntypedArray>,
+    dtype: DType,
+    shape: &[usize],
+) -> PyResult<Tensor> {
     let made = Tensor::from_bytes(dtype, shape, memory::lend(array));
     made.map_err(pyo3::exceptions::PyValueError::new_err)
 }

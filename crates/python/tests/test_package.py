@@ -11,6 +11,7 @@ import pathlib
 import pickle
 import signal
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -168,6 +169,19 @@ class Reports(Digits):
         self.assertGreater(measured.median_ms, 0)
         for it in (explanation, report, measured):
             self.assertTrue(it._repr_html_().startswith("<"))
+
+    def test_the_explorer_is_a_page_of_its_own(self):
+        other = tilewright.compile(DIGITS, threads=1)
+        page = self.model.explore(self.images[:1], title="<digits>", beside=other)
+        self.assertIn("<title>&lt;digits&gt;</title>", page.html)
+        self.assertEqual(page.html.count('data-section="summary"'), 2)
+        self.assertNotIn("<script", page._repr_html_())
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "page.html")
+            page.write(path)
+            self.assertEqual(os.listdir(folder), ["page.html"])
+            with open(path, encoding="utf-8") as file:
+                self.assertEqual(file.read(), page.html)
 
     def test_equal_configurations_do_not_differ(self):
         self.assertIsNone(self.model.diff(self.images[:1]))

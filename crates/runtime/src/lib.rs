@@ -34,6 +34,6 @@ pub use call::Call;
 pub use code::{Code, KernelCode};
 pub use executable::LoadedProgram;
 pub use memory::{Block, out_of_memory};
-pub use profile::{Profile, ProfileRow};
+pub use profile::{Profile, ProfileEvent, ProfileRow};
 pub use small::SmallObjects;
 pub use state::{State, StatePool};

@@ -12,6 +12,19 @@ pub struct Profile<'c> {
     /// The row of each instruction.
     row_of: Vec<usize>,
     last: u64,
+    /// Each step that has been run, where that is asked for.
+    events: Option<Vec<ProfileEvent>>,
+}
+
+/// One step of one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ProfileEvent {
+    /// Its row.
+    pub row: usize,
+    /// When it began, in nanoseconds of the clock.
+    pub begin: u64,
+    /// When it ended.
+    pub end: u64,
 }
 
 /// What was spent in one step.
@@ -43,7 +56,19 @@ impl<'c> Profile<'c> {
         rows.dedup_by_key(|row| row.step);
         let row = |step: &usize| rows.partition_point(|row| row.step < *step);
         let row_of = resolved.steps.iter().map(row).collect();
-        Profile { clock, rows, row_of, last: 0 }
+        Profile { clock, rows, row_of, last: 0, events: None }
+    }
+
+    /// The same, which keeps each step of each run, too.
+    #[must_use]
+    pub fn with_events(self) -> Profile<'c> {
+        Profile { events: Some(Vec::new()), ..self }
+    }
+
+    /// The steps that have been run, in their order, where they are kept.
+    #[must_use]
+    pub fn events(&self) -> &[ProfileEvent] {
+        self.events.as_deref().unwrap_or_default()
     }
 
     /// A row for each step that takes time, in the order of the text.
@@ -60,7 +85,11 @@ impl<'c> Profile<'c> {
     /// The instruction of this number has been run.
     pub(crate) fn end_of(&mut self, instruction: usize) {
         let now = (self.clock)();
-        let row = &mut self.rows[self.row_of[instruction]];
+        let number = self.row_of[instruction];
+        if let Some(events) = &mut self.events {
+            events.push(ProfileEvent { row: number, begin: self.last, end: now });
+        }
+        let row = &mut self.rows[number];
         row.runs += 1;
         row.nanoseconds += now.saturating_sub(self.last);
         self.last = now;

@@ -105,6 +105,20 @@ impl<V> Cache<V> {
         Some(self.used(found))
     }
 
+    /// Changes all variants, as long as `change` does not fail; none where somebody holds one.
+    pub(crate) fn change_variants<E>(
+        &mut self,
+        mut change: impl FnMut(&mut V) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let variants = self.variants.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (_, entry) in variants {
+            if let Err(failed) = change(Arc::get_mut(&mut entry.made)?) {
+                return Some(Err(failed));
+            }
+        }
+        Some(Ok(()))
+    }
+
     /// All variants.
     pub(crate) fn variants(&self) -> Vec<Arc<V>> {
         read(&self.variants).iter().map(|(_, entry)| entry.made.clone()).collect()

@@ -3,11 +3,13 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use base::{Limits, Result};
+use base::{Diagnostic, Limits, Result};
 use bytes::Bytes;
 use front::{FactKind, Facts, Port};
+use import_aten::AtenTrace;
 use import_onnx::{DecodedModel, ModelInfo};
 use module::Module;
+use tensor::Tensor;
 
 use crate::cache::Cache;
 use crate::executable::Executable;
@@ -60,6 +62,25 @@ pub fn compile_bytes(model: impl Into<Bytes>, options: &Options) -> Result<Execu
 /// As [`compile`].
 pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
     compile_source(Source::Module(Arc::new(model)), options)
+}
+
+/// As [`compile`], of a trace of ATen operators ([`import_aten::AtenTrace`] has its text), whose
+/// weights have these values.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_trace(trace: &str, weights: &[Tensor], options: &Options) -> Result<Executable> {
+    let import = || import_aten::import(&AtenTrace::parse(trace)?, weights, &options.limits);
+    compile_module(options.phases.time("import", import)?, options)
+}
+
+/// The nodes of a trace that are not supported, by name, with what is said of each. What reads
+/// one of them is judged as if it were.
+///
+/// # Errors
+/// A text that is no trace.
+pub fn refused_nodes(trace: &str, limits: &Limits) -> Result<Vec<(String, Diagnostic)>> {
+    Ok(import_aten::refused(&AtenTrace::parse(trace)?, limits))
 }
 
 /// As [`compile`], of any source.

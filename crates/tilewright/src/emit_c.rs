@@ -273,7 +273,7 @@ impl Known {
         let make = |facts: &Facts| {
             let imported = options.phases.time("import", || source.import(options, facts))?;
             let (imported, kinds, texts) = without_strings(imported);
-            Ok(CFront { front: front_of(imported, options, target)?, kinds, texts })
+            Ok(CFront { front: front_of(imported, options, target, &mut |_, _| {})?, kinds, texts })
         };
         let (made, facts) =
             known.settle(&options.limits, facts, make, |made| &made.front.needs, compute)?;

@@ -14,6 +14,7 @@ use tensor::{DType, Given, Kind, Tensor, Value};
 use crate::facts::{Inputs, attempt};
 use crate::options::Options;
 use crate::outputs::Outputs;
+use crate::pipeline::{SeeFunction, front_seen};
 use crate::run::SegmentRun;
 use crate::source::Source;
 use crate::specialisation::Specialisation;
@@ -215,6 +216,17 @@ impl Executable {
         Ok(())
     }
 
+    /// Takes note that elements of the weights have changed where they lie: computes anew what is
+    /// made of them ahead of all runs. Nothing is compiled.
+    ///
+    /// # Errors
+    /// Faults while computing; `TW0901` while somebody holds a variant of the model.
+    pub fn refit(&mut self) -> Result<()> {
+        let options = &self.model.options;
+        let done = self.model.cache.change_variants(|variant| variant.refit(options));
+        done.unwrap_or_else(|| Err(Diagnostics::internal("a variant is held during a refit")))
+    }
+
     /// Compiles what inputs of these shapes need, if it is new. What depends on sizes that are
     /// computed from data is compiled when they are met.
     ///
@@ -241,6 +253,16 @@ impl Executable {
     pub fn met(&self, inputs: &[Value]) -> Result<(Arc<Variant>, Vec<SegmentRun>)> {
         let components = Value::components_of(inputs);
         self.with_facts(&components, &|variant| variant.segments_met(&self.model, &components))
+    }
+
+    /// Imports the model once more as this variant has it, and shows the function after the import
+    /// and after each pass.
+    ///
+    /// # Errors
+    /// As [`Self::run`].
+    pub fn see_passes(&self, variant: &Variant, see: &mut SeeFunction<'_>) -> Result<()> {
+        let Model { source, options, target, .. } = &self.model;
+        front_seen(source, options, target, &variant.facts, see).map(drop)
     }
 
     /// Does something with the variant for inputs with these components.

@@ -146,12 +146,15 @@ pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result, catch_internal_errors};
-pub use compile::{compile, compile_bytes, compile_module, inputs, model_info};
+pub use compile::{
+    compile, compile_bytes, compile_module, compile_trace, inputs, model_info, refused_nodes,
+};
 #[cfg(feature = "c")]
 pub use emit_c::emit_c;
 pub use eval::EvaluationPrecision;
 pub use executable::{Executable, Statistics};
 pub use front::{Port, PortExtent, in_order, unknown_input};
+pub use import_aten::operators as aten_operators;
 pub use import_onnx::{ModelInfo, read_value, read_values};
 pub use options::{Options, Precision, TargetChoice, runs_here};
 pub use outputs::Outputs;
@@ -180,15 +183,18 @@ pub mod compiled {
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
     pub use crate::jit::compile_program;
-    pub use crate::pipeline::{FrontHalf, front};
+    pub use crate::pipeline::{FrontHalf, SeeFunction, front, front_seen};
     pub use crate::reference::{evaluate, read};
     pub use crate::run::SegmentRun;
     pub use crate::source::Source;
-    pub use crate::specialisation::{Request, Specialisation};
+    pub use crate::specialisation::{ArenaSlot, Request, Specialisation};
     pub use crate::variant::Variant;
     #[cfg(feature = "c")]
     pub use backend_c::{CRun, check_c_compiler, run_models};
-    pub use backend_x64::{alone, compile_alone, disassembly, executable as link, vcode_text};
+    pub use backend_x64::{
+        InstructionText, alone, compile_alone, disassembly, executable as link, instructions,
+        vcode_text,
+    };
     pub use front::{Facts, Imported};
     pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};

@@ -119,11 +119,30 @@ pub fn front(
     target: &Target,
     facts: &Facts,
 ) -> Result<FrontHalf> {
-    check_disabled(options)?;
-    front_of(options.phases.time("import", || source.import(options, facts))?, options, target)
+    front_seen(source, options, target, facts, &mut |_, _| {})
 }
 
-/// As [`front`], of an imported model.
+/// What is shown functions on their way, each after the pass of this name.
+pub type SeeFunction<'a> = dyn FnMut(&'static str, &Function) + 'a;
+
+/// As [`front()`]; `see` is shown the function after the import and after each pass.
+///
+/// # Errors
+/// As [`front()`].
+pub fn front_seen(
+    source: &Source,
+    options: &Options,
+    target: &Target,
+    facts: &Facts,
+    see: &mut SeeFunction<'_>,
+) -> Result<FrontHalf> {
+    check_disabled(options)?;
+    let imported = options.phases.time("import", || source.import(options, facts))?;
+    see("import", imported.function());
+    front_of(imported, options, target, see)
+}
+
+/// As [`front_seen`], of an imported model.
 ///
 /// # Errors
 /// Internal errors of passes.
@@ -131,6 +150,7 @@ pub(crate) fn front_of(
     imported: Imported,
     options: &Options,
     target: &Target,
+    see: &mut SeeFunction<'_>,
 ) -> Result<FrontHalf> {
     let ((inputs, outputs), function) = (imported.ports(), imported.function().clone());
     let Imported { mut module, needs, .. } = imported;
@@ -151,10 +171,10 @@ pub(crate) fn front_of(
         weigh: Some(&weigh),
     };
     let mut context = context(options);
-    optimise(&mut draft.function, options)?;
-    run_passes(&formats::passes(), &mut draft, &mut context, &mut Hooks::of(options))?;
+    optimise_seen(&mut draft.function, options, see)?;
+    run_passes(&formats::passes(), &mut draft, &mut context, &mut Hooks::of(options, see))?;
     if !context.is_disabled(FORMATS) {
-        optimise(&mut draft.function, options)?;
+        optimise_seen(&mut draft.function, options, see)?;
     }
     let (function, remarks) = (Arc::unwrap_or_clone(draft.function), context.remarks);
     module.functions = base::Arena::default();
@@ -195,7 +215,16 @@ fn check_disabled(options: &Options) -> Result<()> {
 /// # Errors
 /// Internal errors of passes and, where passes are verified, of the verifier.
 pub(crate) fn optimise(function: &mut Arc<Function>, options: &Options) -> Result<()> {
-    run_passes(graph_opt::passes(), function, &mut context(options), &mut Hooks::of(options))
+    optimise_seen(function, options, &mut |_, _| {})
+}
+
+fn optimise_seen(
+    function: &mut Arc<Function>,
+    options: &Options,
+    see: &mut SeeFunction<'_>,
+) -> Result<()> {
+    let hooks = &mut Hooks::of(options, see);
+    run_passes(graph_opt::passes(), function, &mut context(options), hooks)
 }
 
 fn context(options: &Options) -> PassContext {
@@ -203,24 +232,29 @@ fn context(options: &Options) -> PassContext {
 }
 
 /// What the driver does around each graph pass.
-struct Hooks<'a> {
+struct Hooks<'a, 'see> {
     verify: bool,
     phases: &'a Phases,
+    see: &'a mut SeeFunction<'see>,
 }
 
-impl Hooks<'_> {
-    fn of(options: &Options) -> Hooks<'_> {
+impl<'a, 'see> Hooks<'a, 'see> {
+    fn of(options: &'a Options, see: &'a mut SeeFunction<'see>) -> Hooks<'a, 'see> {
         let verify = options.verify_passes || cfg!(debug_assertions);
-        Hooks { verify, phases: &options.phases }
+        Hooks { verify, phases: &options.phases, see }
     }
 }
 
-impl<Ir: AsRef<Function>> PassHooks<Ir> for Hooks<'_> {
+impl<Ir: AsRef<Function>> PassHooks<Ir> for Hooks<'_, '_> {
     fn around(&mut self, name: &'static str, pass: &mut dyn FnMut() -> Result<()>) -> Result<()> {
         self.phases.time(name, pass)
     }
 
-    fn after(&mut self, _name: &'static str, ir: &Ir) -> Result<()> {
-        if self.verify { graph::verify(ir.as_ref()) } else { Ok(()) }
+    fn after(&mut self, name: &'static str, ir: &Ir) -> Result<()> {
+        if self.verify {
+            graph::verify(ir.as_ref())?;
+        }
+        (self.see)(name, ir.as_ref());
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@ use graph::{Function, TensorType};
 use lower::budget::RunBytes;
 use lower::{KernelInfo, KernelStore, LowerOptions, Lowered, Role, budget};
 use module::Module;
+use program::{Slot, SlotId};
 use runtime::{Code, LoadedProgram, StatePool};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Tensor};
@@ -41,6 +42,21 @@ pub struct Specialisation {
     values: BTreeMap<SymbolId, i64>,
     /// Why its code is for these extents alone, where code for many was asked for.
     pub(crate) why_alone: Option<String>,
+}
+
+/// A slot of the arena in a run of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ArenaSlot {
+    /// Which.
+    pub slot: SlotId,
+    /// Bytes from the arena's start.
+    pub offset: i64,
+    /// Its size.
+    pub bytes: i64,
+    /// The first step that touches it, counted as `program::walk` counts, from 0.
+    pub first: usize,
+    /// The last.
+    pub last: usize,
 }
 
 /// Values of symbols: those within these ranges.
@@ -362,6 +378,27 @@ impl Specialisation {
         }
         let mut program = self.module.programs[self.program].with_values(&self.values);
         memory_plan::place(&mut program, &self.module.kernels).largest_live_set as u64
+    }
+
+    /// Where values lie in the arena, and from which step to which, in the order of the program's
+    /// slots; those that no step touches are left out.
+    pub fn arena_slots(&self) -> Vec<ArenaSlot> {
+        let own = &self.module.programs[self.program];
+        let bound = self.is_scoped().then(|| own.with_values(&self.values));
+        let program = bound.as_ref().unwrap_or(own);
+        let lives = memory_plan::lifetimes(program);
+        let slot = |(id, slot): (SlotId, &Slot)| {
+            let program::Place::Arena(offset) = &slot.place else { return None };
+            let life = lives.get(&id)?;
+            Some(ArenaSlot {
+                slot: id,
+                offset: offset.as_constant()?,
+                bytes: slot.bytes.as_constant()?,
+                first: life.first - 1,
+                last: life.last - 1,
+            })
+        };
+        program.slots.iter().filter_map(slot).collect()
     }
 
     /// The bytes of the arena as a formula over the dimensions of the model, where its code is for

@@ -76,29 +76,7 @@ impl Variant {
             store: is_one_of_many.then_some(&model.store),
         })?;
         let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
-        let run_setup = |state: &mut State| {
-            let mut call = state.call();
-            for &id in setup.executable().weights() {
-                call.weight(id, setup.weight(id).bytes())?;
-            }
-            call.constants_to_fill(constants.bytes_mut())?;
-            // What has been packed is not read again: the file need not stay in memory beside it.
-            let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
-            call.run_releasing(&mut |id| {
-                waiting.push(id);
-                waiting_bytes += setup.weight(id).bytes().len();
-                if waiting_bytes >= RELEASED_TOGETHER {
-                    let release = |id| tensor::mapped::release(setup.weight(id).bytes());
-                    waiting.drain(..).for_each(release);
-                    waiting_bytes = 0;
-                }
-            })
-        };
-        let phases = &model.options.phases;
-        let threads = model.options.thread_count();
-        phases.time("run of setup", || setup.states.with(threads, run_setup))?;
-        // It will not be run again.
-        setup.states.release();
+        run_setup(&setup, &mut constants, &model.options)?;
         let plan = Plan::new(&front.module, front.plan, front.imported.parameters().len());
         static VARIANTS: AtomicU64 = AtomicU64::new(0);
         Ok(Variant {
@@ -110,6 +88,14 @@ impl Variant {
             setup,
             compiling: Mutex::default(),
         })
+    }
+
+    /// Computes anew what `setup` makes of the weights, whose elements are others by now.
+    ///
+    /// # Errors
+    /// Faults while running.
+    pub(crate) fn refit(&mut self, options: &Options) -> Result<()> {
+        run_setup(&self.setup, &mut self.constants, options)
     }
 
     /// Whether the variant is for runs of which this is known.
@@ -298,6 +284,33 @@ impl Variant {
             || self.plan.only_segment().is_none()
             || self.front.inputs.iter().any(|port| port.fixed_shape().is_none())
     }
+}
+
+/// Fills the block of constants.
+fn run_setup(setup: &Specialisation, constants: &mut Block, options: &Options) -> Result<()> {
+    let run = |state: &mut State| {
+        let mut call = state.call();
+        for &id in setup.executable().weights() {
+            call.weight(id, setup.weight(id).bytes())?;
+        }
+        call.constants_to_fill(constants.bytes_mut())?;
+        // What has been packed is not read again: the file need not stay in memory beside it.
+        let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
+        call.run_releasing(&mut |id| {
+            waiting.push(id);
+            waiting_bytes += setup.weight(id).bytes().len();
+            if waiting_bytes >= RELEASED_TOGETHER {
+                let release = |id| tensor::mapped::release(setup.weight(id).bytes());
+                waiting.drain(..).for_each(release);
+                waiting_bytes = 0;
+            }
+        })
+    };
+    let threads = options.thread_count();
+    options.phases.time("run of setup", || setup.states.with(threads, run))?;
+    // It is not run again, unless weights change.
+    setup.states.release();
+    Ok(())
 }
 
 /// The values of those symbols that have one.

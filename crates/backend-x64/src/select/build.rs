@@ -17,8 +17,8 @@ use super::numbering::Numbering;
 use super::tidy::{remove_unused, reorder};
 use crate::vcode::op::PURE;
 use crate::vcode::{
-    Base, BasicBlock, BlockId, Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, PoolId,
-    RegisterType, Terminator, VCode, VRegId,
+    Base, BasicBlock, BlockId, Cond, Inst, IntOperand, Lane, MadeFor, MemoryOperand, Opcode,
+    PoolId, RegisterType, Terminator, VCode, VRegId,
 };
 
 /// Blocks have room for so many instructions before they grow.
@@ -39,6 +39,8 @@ pub(crate) struct Builder {
     pooled: FxHashMap<Vec<u8>, PoolId>,
     /// Whether vector constants live in registers for the whole kernel.
     pub(crate) keep_constants: bool,
+    /// The statement that is being written.
+    pub(crate) made_for: MadeFor,
 }
 
 /// What is known of a value.
@@ -106,6 +108,7 @@ impl Builder {
             numbered: Numbering::default(),
             pooled: FxHashMap::default(),
             keep_constants: false,
+            made_for: MadeFor::default(),
         }
     }
 
@@ -223,6 +226,7 @@ impl Builder {
     fn push(&mut self, mut inst: Inst, ty: Option<RegisterType>, depth: u32) -> VRegId {
         let result = ty.map(|ty| self.define(ty, depth));
         inst.result = result;
+        inst.made_for = self.made_for;
         if matches!(inst.op, Opcode::Gather | Opcode::Scatter) {
             let mask =
                 inst.args.iter().last().map_or(RegisterType::Mask, |mask| self.type_of(mask));
@@ -331,8 +335,12 @@ impl Builder {
     }
 
     fn end(&mut self, terminator: Terminator) {
-        let block = self.current();
-        self.function.blocks[block].end = terminator;
+        self.end_block(self.current(), terminator);
+    }
+
+    fn end_block(&mut self, block: BlockId, terminator: Terminator) {
+        let block = &mut self.function.blocks[block];
+        (block.end, block.end_for) = (terminator, self.made_for);
     }
 
     /// Opens a loop that runs at least once and returns its carried values: the parameters that
@@ -488,7 +496,7 @@ impl Builder {
         self.start_block(exit);
         let scope = self.close_scope();
         let looped = scope.looped.unwrap_or_else(|| unreachable!("the scope is a loop's"));
-        self.function.blocks[latch].end = Terminator::Jump(looped.header, args);
+        self.end_block(latch, Terminator::Jump(looped.header, args));
         self.end(Terminator::Jump(looped.header, looped.entries));
         let last = self.scopes.len() - 1;
         self.scopes[last].block = exit;
@@ -549,7 +557,7 @@ impl Builder {
         }
         self.function.blocks[join].params = merged.clone();
         for (block, results) in branching.ends {
-            self.function.blocks[block].end = Terminator::Jump(join, results);
+            self.end_block(block, Terminator::Jump(join, results));
         }
         let last = self.scopes.len() - 1;
         self.scopes[last].block = join;
@@ -560,7 +568,7 @@ impl Builder {
     pub(crate) fn require(&mut self, cond: Cond, left: VRegId, right: IntOperand, code: i32) {
         let (fine, fault) = (self.new_block(), self.new_block());
         self.end(Terminator::Branch { cond, left, right, then: fine, otherwise: fault });
-        self.function.blocks[fault].end = Terminator::Return(code);
+        self.end_block(fault, Terminator::Return(code));
         self.start_block(fine);
         // Faults are laid out behind everything else.
         let last = self.scopes.len() - 1;
@@ -594,7 +602,7 @@ impl Builder {
         let depth = self.depth();
         let scope = self.close_scope();
         let looped = scope.looped.unwrap_or_else(|| unreachable!("the scope is a loop's"));
-        self.function.blocks[scope.block].end = Terminator::Jump(looped.header, next);
+        self.end_block(scope.block, Terminator::Jump(looped.header, next));
         self.end(Terminator::Jump(looped.header, looped.entries));
         self.start_block(exit);
         let open = self.scopes.len() - 1;

@@ -15,7 +15,7 @@ use super::memory::{APART, memory_lane};
 use super::transpose::written_out;
 use super::value::{Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier};
 use super::{Selector, VectorLoop};
-use crate::vcode::{Cond, Inst, IntOperand, Lane, Opcode, RegisterType, VRegId};
+use crate::vcode::{Cond, Inst, IntOperand, Lane, MadeFor, Opcode, RegisterType, VRegId};
 
 /// From so many vectors on, a `Vector` loop becomes a loop.
 const WRITTEN_OUT: i64 = 4;
@@ -26,6 +26,17 @@ impl Selector<'_> {
     }
 
     fn statement(&mut self, stmt: &Stmt) -> base::Result<()> {
+        if self.statements.is_empty() {
+            return self.any_statement(stmt);
+        }
+        let number = self.statements.get(&std::ptr::from_ref(stmt)).copied();
+        let around = std::mem::replace(&mut self.builder.made_for, MadeFor(number));
+        let done = self.any_statement(stmt);
+        self.builder.made_for = around;
+        done
+    }
+
+    fn any_statement(&mut self, stmt: &Stmt) -> base::Result<()> {
         match stmt {
             Stmt::For(inner) => self.any_loop(inner),
             Stmt::Let { symbol, value } => self.bind(*symbol, value),

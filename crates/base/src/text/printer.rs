@@ -11,6 +11,7 @@ use std::fmt::{self, Write};
 pub struct Printer {
     out: String,
     depth: usize,
+    lines: usize,
 }
 
 impl Printer {
@@ -32,7 +33,7 @@ impl Printer {
     /// Writes one line: `printer.line(format_args!("return {value}"))`.
     pub fn line(&mut self, content: impl fmt::Display) {
         self.put(content);
-        self.out.push('\n');
+        self.end_line();
     }
 
     /// Writes a part of a line.
@@ -43,7 +44,12 @@ impl Printer {
 
     /// Writes an empty line.
     pub fn blank(&mut self) {
+        self.end_line();
+    }
+
+    fn end_line(&mut self) {
         self.out.push('\n');
+        self.lines += 1;
     }
 
     /// Writes `content {`, the body one level deeper, and `}`.
@@ -53,6 +59,11 @@ impl Printer {
         body(self);
         self.dedent();
         self.line("}");
+    }
+
+    /// How many lines have been ended.
+    pub fn lines(&self) -> usize {
+        self.lines
     }
 
     /// The text.
@@ -68,6 +79,7 @@ impl Write for Printer {
                 (0..self.depth).for_each(|_| self.out.push_str("  "));
             }
             self.out.push_str(part);
+            self.lines += usize::from(part.ends_with('\n'));
         }
         Ok(())
     }

@@ -1,10 +1,11 @@
 //! Functions to text.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
 
 use base::text::{Printer, Quoted, Separated, is_identifier};
-use base::{Id, Locations, SecondaryMap};
+use base::{Id, LocationId, Locations, SecondaryMap};
 use sym::{Expr, SymbolId};
 use tensor::Tensor;
 
@@ -31,17 +32,25 @@ pub fn print(function: &Function, printer: &mut Printer) {
 impl Function {
     /// Prints the function, and each note under its node.
     pub(crate) fn print(&self, printer: &mut Printer, notes: &Notes) {
-        let mut listing = Listing { function: self, numbers: self.numbers(), notes };
-        printer.block(format_args!("function {}", marked_name('@', &self.name)), |printer| {
-            listing.head(printer);
-            listing.nodes(self.body, printer);
-            let result = |(&value, name): (&ValueId, &String)| {
-                format!("{} as {}", listing.value(value), Quoted(name))
-            };
-            let results: Vec<String> =
-                self.results().iter().zip(&self.result_names).map(result).collect();
-            printer.line(format!("return {}", Separated(", ", &results)).trim_end());
-        });
+        Listing { function: self, numbers: self.numbers(), notes, begun: None }.function(printer);
+    }
+
+    /// The lines of the function's text, each with the place in the user's model of the node that
+    /// it is of, which the text itself then leaves out.
+    pub fn lines(&self) -> Vec<(String, LocationId)> {
+        let (notes, numbers) = (Notes::new(), self.numbers());
+        let mut printer = Printer::new();
+        let begun = Some(RefCell::default());
+        let mut listing = Listing { function: self, numbers, notes: &notes, begun };
+        listing.function(&mut printer);
+        let begun = listing.begun.map(RefCell::into_inner).unwrap_or_default();
+        let text = printer.finish();
+        let line = |(number, line): (usize, &str)| {
+            let known = begun.partition_point(|(first, _)| *first <= number);
+            let place = known.checked_sub(1).map_or(Locations::UNKNOWN, |last| begun[last].1);
+            (line.to_owned(), place)
+        };
+        text.lines().enumerate().map(line).collect()
     }
 
     /// The number of each value in text: its place in order of appearance.
@@ -92,9 +101,33 @@ pub(crate) struct Listing<'a> {
     function: &'a Function,
     numbers: SecondaryMap<ValueId, Option<u32>>,
     notes: &'a Notes,
+    /// Where nodes' places are told beside the text: the places of lines, each up to the next.
+    begun: Option<RefCell<Vec<(usize, LocationId)>>>,
 }
 
 impl Listing<'_> {
+    fn function(&mut self, printer: &mut Printer) {
+        let function = self.function;
+        printer.block(format_args!("function {}", marked_name('@', &function.name)), |printer| {
+            self.head(printer);
+            self.nodes(function.body, printer);
+            let result = |(&value, name): (&ValueId, &String)| {
+                format!("{} as {}", self.value(value), Quoted(name))
+            };
+            let results: Vec<String> =
+                function.results().iter().zip(&function.result_names).map(result).collect();
+            self.begin(Locations::UNKNOWN, printer);
+            printer.line(format!("return {}", Separated(", ", &results)).trim_end());
+        });
+    }
+
+    /// What follows is of a node from there.
+    fn begin(&self, location: LocationId, printer: &Printer) {
+        if let Some(begun) = &self.begun {
+            begun.borrow_mut().push((printer.lines(), location));
+        }
+    }
+
     pub(crate) fn value(&self, value: ValueId) -> String {
         match self.numbers[value] {
             Some(number) => format!("%v{number}"),
@@ -157,6 +190,7 @@ impl Listing<'_> {
 
     fn node(&self, id: NodeId, printer: &mut Printer) {
         let node = &self.function.nodes[id];
+        self.begin(node.location, printer);
         let results: Vec<String> =
             node.results.iter().map(|&value| self.definition(value)).collect();
         if !results.is_empty() {
@@ -168,7 +202,8 @@ impl Listing<'_> {
         for (&label, &region) in node.op.region_labels().iter().zip(&node.regions) {
             self.region(label, region, printer);
         }
-        if node.location != Locations::UNKNOWN {
+        self.begin(node.location, printer);
+        if self.begun.is_none() && node.location != Locations::UNKNOWN {
             printer.put(format_args!(" {}", self.function.locations.display(node.location)));
         }
         printer.line("");

@@ -1,9 +1,9 @@
 //! Activation functions, composed of scalar functions. In each, `x` is the input. Formulas of
 //! several functions are computed in f32 where `x` is of a shorter type, and rounded once.
 
-use front::{Accepted, Graph, Operand};
+use front::{Accepted, Graph, Operand, gelu_of, over_sum, shifted_exponentials};
 use sym::Expr;
-use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
+use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
 use crate::node::Node;
@@ -90,27 +90,6 @@ pub(super) fn celu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn gelu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let exact = node.word("approximate", &["none", "tanh"])? == "none";
     Ok(vec![gelu_of(graph, node.input(0)?, exact)?])
-}
-
-/// `x / 2 * (1 + erf(x / sqrt 2))`, or its approximation by tanh.
-pub(super) fn gelu_of(graph: &mut Graph, x: &Operand, exact: bool) -> Accepted<Operand> {
-    graph.rounded_once(x, |graph, x| {
-        let gate = if exact {
-            let scaled = graph.mul_number(x, std::f64::consts::FRAC_1_SQRT_2)?;
-            graph.map(F::Erf, &[&scaled])?
-        } else {
-            // sqrt(2 / pi) * (x + 0.044715 * x^3)
-            let square = graph.square(x)?;
-            let cubic = graph.mul_number(&square, 0.044715)?;
-            let factor = graph.add_number(&cubic, 1.0)?;
-            let inner = graph.mul(x, &factor)?;
-            let inner = graph.mul_number(&inner, (2.0 / std::f64::consts::PI).sqrt())?;
-            graph.tanh(&inner)?
-        };
-        let gate = graph.add_number(&gate, 1.0)?;
-        let half = graph.mul_number(x, 0.5)?;
-        graph.mul(&half, &gate)
-    })
 }
 
 /// `1 / (1 + exp(-x))`
@@ -223,16 +202,6 @@ pub(super) fn softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     })
 }
 
-/// Elements over the sum of their row. The sum's reciprocal is taken once a row, but for short
-/// floats, where it would lose too much.
-pub(super) fn over_sum(graph: &mut Graph, x: &Operand, sum: &Operand) -> Accepted<Operand> {
-    if x.dtype().bits() < 32 {
-        return graph.div(x, sum);
-    }
-    let reciprocal = graph.map(F::Reciprocal, &[sum])?;
-    graph.mul(x, &reciprocal)
-}
-
 /// The logarithm of softmax.
 pub(super) fn log_softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     by_rows(node, graph, |graph, x, axes| {
@@ -240,19 +209,6 @@ pub(super) fn log_softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let log = graph.log(&sum)?;
         graph.sub(&shifted, &log)
     })
-}
-
-/// `x` less its greatest along axes, the exponentials of that, and their sums.
-fn shifted_exponentials(
-    graph: &mut Graph,
-    x: &Operand,
-    axes: &[usize],
-) -> Accepted<(Operand, Operand, Operand)> {
-    let greatest = graph.reduce_axes(x, axes, Reduction::Max, true)?;
-    let shifted = graph.sub(x, &greatest)?;
-    let exp = graph.exp(&shifted)?;
-    let sum = graph.reduce_axes(&exp, axes, Reduction::Sum, true)?;
-    Ok((shifted, exp, sum))
 }
 
 /// 1 for the first greatest element of a row, 0 for the others.

@@ -3,16 +3,16 @@
 //! Shapes are written with `b` for the batch, `h` for heads, `q` and `k` for places in the queries
 //! and keys, `d` for the size of a head.
 
-use front::{Accepted, Graph, Operand, shape_error, type_error};
-use graph::IterationSpace;
+use front::{
+    Accepted, Graph, Operand, attention_weights, gather_axis, product_of_heads, shape_error,
+    type_error,
+};
 use sym::Expr;
-use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
+use tensor::{DType, Scalar};
 
 use super::Lowered;
-use super::activations::over_sum;
-use super::gather_scatter::gather_axis;
 use crate::importer::Importer;
-use crate::node::{Node, attribute_error, unsupported};
+use crate::node::{Node, attribute_error};
 
 /// `[b, s, h * d]` as `[b, h, s, d]`.
 pub(super) fn split_heads(graph: &mut Graph, x: &Operand, heads: i64) -> Accepted<Operand> {
@@ -66,42 +66,6 @@ fn operands(node: &Node<'_>, graph: &mut Graph) -> Accepted<Operands> {
         value = graph.concat(2, &[past_value.clone(), value])?;
     }
     Ok(Operands { query, key, value, past })
-}
-
-/// `[b, h, q, d] . [b, g, s, e]` summed over an axis of each, where each of the `g` heads on the
-/// right serves as many on the left. `by_rows` sums over `e`, else over `s`.
-pub(super) fn product(
-    graph: &mut Graph,
-    left: &Operand,
-    right: &Operand,
-    by_rows: bool,
-) -> Accepted<Operand> {
-    let (l, r) = (left.shape().to_vec(), right.shape().to_vec());
-    let summed = if by_rows { 3 } else { 2 };
-    graph.assume_equal(&l[0], &r[0])?;
-    graph.assume_equal(&l[3], &r[summed])?;
-    let (Some(heads), Some(groups)) = (l[1].as_constant(), r[1].as_constant()) else {
-        return Err(unsupported("the number of heads is not fixed"));
-    };
-    if groups < 1 || heads % groups != 0 {
-        return Err(shape_error(format!("{heads} heads of queries for {groups} of keys")));
-    }
-    let share = Expr::from(heads / groups);
-    let grouped = [l[0].clone(), r[1].clone(), share.clone(), l[2].clone(), l[3].clone()];
-    let left = graph.reshape(left, &grouped)?;
-    let mut right_shape = r.clone();
-    (right_shape[0], right_shape[summed]) = (l[0].clone(), l[3].clone());
-    let right = graph.refine(right, &right_shape)?;
-    // The axes: b, g, heads of a group, q, the free axis of the right operand; then the sum's.
-    let free = r[if by_rows { 2 } else { 3 }].clone();
-    let [b, g, own, q, other, sum] = [0, 1, 2, 3, 4, 5].map(IterationSpace::axis);
-    let extents = [&grouped[..4], &[free.clone(), l[3].clone()]].concat();
-    let read_left = vec![b.clone(), g.clone(), own, q, sum.clone()];
-    let read_right = if by_rows { vec![b, g, other, sum] } else { vec![b, g, sum, other] };
-    let space = IterationSpace { extents, parallel: 5, operands: vec![read_left, read_right] };
-    let dtype = left.dtype();
-    let result = graph.contract(space, &left, &right, graph::accumulator_of(dtype), dtype)?;
-    graph.reshape(&result, &[l[0].clone(), l[1].clone(), l[2].clone(), free])
 }
 
 /// What is added to the scores, and which scores count at all.
@@ -206,10 +170,10 @@ pub(super) fn attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let mut scores = if dtype.bits() < 32 {
         let query = graph.mul_number(&operands.query, scale.sqrt())?;
         let key = graph.mul_number(&operands.key, scale.sqrt())?;
-        product(graph, &query, &key, true)?
+        product_of_heads(graph, &query, &key, true)?
     } else {
         let query = graph.mul_number(&operands.query, scale)?;
-        product(graph, &query, &operands.key, true)?
+        product_of_heads(graph, &query, &operands.key, true)?
     };
     let mode = node.int("qk_matmul_output_mode", 0)?;
     let mut stages = vec![scores.clone()];
@@ -233,10 +197,10 @@ pub(super) fn attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let wide = node.dtype("softmax_precision", dtype)?;
     let is_masked = mask.bias.is_some() || mask.allowed.is_some();
     let scores = graph.cast(&scores, wide)?;
-    let weights = weights(graph, &scores, is_masked)?;
+    let weights = attention_weights(graph, &scores, is_masked)?;
     let weights = graph.cast(&weights, dtype)?;
     stages.push(weights.clone());
-    let mut result = product(graph, &weights, &operands.value, false)?;
+    let mut result = product_of_heads(graph, &weights, &operands.value, false)?;
     if merged {
         result = merge_heads(graph, &result)?;
     }
@@ -268,15 +232,15 @@ pub(super) fn flex(node: &Node<'_>, importer: &mut Importer<'_>) -> Lowered {
     let graph = &mut importer.graph;
     let (query, key) =
         (graph.mul_number(&query, scale.sqrt())?, graph.mul_number(&key, scale.sqrt())?);
-    let scores = product(graph, &query, &key, true)?;
+    let scores = product_of_heads(graph, &query, &key, true)?;
     let mut scores = graph.cast(&scores, wide)?;
     scores = modified(node, importer, "score_mod", scores)?;
-    let probabilities = weights(&mut importer.graph, &scores, true)?;
+    let probabilities = attention_weights(&mut importer.graph, &scores, true)?;
     let probabilities = modified(node, importer, "prob_mod", probabilities)?;
     let graph = &mut importer.graph;
     let value = graph.cast(&value, wide)?;
     let probabilities = graph.cast(&probabilities, wide)?;
-    let result = product(graph, &probabilities, &value, false)?;
+    let result = product_of_heads(graph, &probabilities, &value, false)?;
     Ok(vec![graph.cast(&result, dtype)?])
 }
 
@@ -298,25 +262,6 @@ fn modified(
     let mut results = importer.inline_with(graph, &[value])?;
     let result = results.pop().ok_or_else(|| attribute_error(name, "it has no output"))?;
     importer.graph.refine(&result, &shape)
-}
-
-/// Softmax of rows, of which masked ones may have nothing that counts: those become zeros.
-pub(super) fn weights(graph: &mut Graph, scores: &Operand, is_masked: bool) -> Accepted<Operand> {
-    let mut greatest = graph.reduce_axes(scores, &[3], Reduction::Max, true)?;
-    let zero = graph.number(scores.dtype(), 0.0);
-    if is_masked {
-        let infinite = graph.map(F::IsInf, &[&greatest])?;
-        greatest = graph.select(&infinite, &zero, &greatest)?;
-    }
-    let shifted = graph.sub(scores, &greatest)?;
-    let exp = graph.exp(&shifted)?;
-    let sum = graph.reduce_axes(&exp, &[3], Reduction::Sum, true)?;
-    let quotient = over_sum(graph, &exp, &sum)?;
-    if !is_masked {
-        return Ok(quotient);
-    }
-    let empty = graph.equal(&sum, &zero)?;
-    graph.select(&empty, &zero, &quotient)
 }
 
 /// Pairs of elements of each head rotated by the angle of the token's place.

@@ -1,6 +1,9 @@
 //! Reading and writing at indices that are data.
 
-use front::{Accepted, Graph, Known, Operand, reach, shape_error, type_error};
+use front::{
+    Accepted, Graph, Known, Operand, elementwise_indices, gather_axis, reach, shape_error,
+    shared_axes, wrapped_indices,
+};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar};
@@ -9,96 +12,25 @@ use super::Lowered;
 use super::windows::entries;
 use crate::node::{Node, unsupported};
 
-/// Indices as i64, negative ones counted from the end of an axis. Known ones are checked.
-fn indices(graph: &mut Graph, value: &Operand, extent: &Expr) -> Accepted<Operand> {
-    if !value.dtype().is_integer() {
-        return Err(type_error(format!("indices of type {}", value.dtype())));
-    }
-    let value = graph.cast(value, DType::I64)?;
-    if let (Some(known), Some(shape)) = (value.known(), value.constant_shape()) {
-        let mut counted = Vec::with_capacity(known.len());
-        for index in known.iter().map(Known::expr) {
-            let index = index.ok_or_else(|| shape_error("an index is too large"))?;
-            let from_front =
-                if graph.builder.bounds(&index).1 < 0 { &index + extent } else { index.clone() };
-            let beyond = graph.builder.bounds(&(&from_front - extent)).0 >= 0;
-            if graph.builder.bounds(&from_front).1 < 0 || beyond {
-                let (index, extent) = (graph.builder.text(&index), graph.builder.text(extent));
-                return Err(shape_error(format!("index {index} of an axis of extent {extent}")));
-            }
-            counted.push(Known::of(DType::I64, from_front));
-        }
-        return Ok(Operand::of_known(DType::I64, &shape, counted));
-    }
-    let zero = graph.number(DType::I64, 0.0);
-    let extent = graph.dimension(extent.clone());
-    let wrapped = graph.add(&value, &extent)?;
-    let negative = graph.less(&value, &zero)?;
-    graph.select(&negative, &wrapped, &value)
-}
-
 /// Slices of the data at indices along an axis.
 pub(super) fn gather(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let data = node.input(0)?;
     let axis = node.axis("axis", 0, data.rank())?;
-    let index = indices(graph, node.input(1)?, &data.shape()[axis])?;
+    let index = wrapped_indices(graph, node.input(1)?, &data.shape()[axis])?;
     Ok(vec![gather_axis(graph, data, axis, &index)?])
-}
-
-/// Slices of the data at indices, not negative, along an axis.
-pub(super) fn gather_axis(
-    graph: &mut Graph,
-    data: &Operand,
-    axis: usize,
-    index: &Operand,
-) -> Accepted<Operand> {
-    if axis >= data.rank() {
-        return Err(shape_error(format!("axis {axis} of a tensor of rank {}", data.rank())));
-    }
-    // One index is a slice, and needs no reading of indices.
-    if let Some([only]) = index.known()
-        && let Some(only) = only.expr()
-    {
-        let (before, behind) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
-        let shape = [before, index.shape(), behind].concat();
-        let slice = graph.slice_axis(data, axis, only, 1, Expr::ONE)?;
-        return graph.reshape(&slice, &shape);
-    }
-    graph.gather(data, &[axis], std::slice::from_ref(index), 0, axis)
-}
-
-/// Index operands for element-wise indexing: the given one along `axis`, and along every other axis
-/// that is not among the leading `batch` ones the element's own place.
-fn elementwise(
-    graph: &mut Graph,
-    index: &Operand,
-    axis: usize,
-    batch: usize,
-) -> Accepted<Vec<Operand>> {
-    let own = |at: usize, graph: &mut Graph| match at == axis {
-        true => Ok(index.clone()),
-        false => graph.iota(DType::I64, index.shape(), at),
-    };
-    (batch..index.rank()).map(|at| own(at, graph)).collect()
-}
-
-/// The number of axes before `axis` along which data and indices have the same extent.
-fn shared_axes(data: &Operand, index: &Operand, axis: usize) -> usize {
-    let pairs = data.shape().iter().zip(index.shape()).take(axis);
-    pairs.take_while(|(data, index)| data == index).count()
 }
 
 /// `result[i, j] = data[i, indices[i, j]]`, and so along any axis.
 pub(super) fn gather_elements(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let data = node.input(0)?;
     let axis = node.axis("axis", 0, data.rank())?;
-    let index = indices(graph, node.input(1)?, &data.shape()[axis])?;
+    let index = wrapped_indices(graph, node.input(1)?, &data.shape()[axis])?;
     if index.rank() != data.rank() {
         let (index, data) = (index.rank(), data.rank());
         return Err(shape_error(format!("indices of rank {index} for data of rank {data}")));
     }
     let batch = shared_axes(data, &index, axis);
-    let operands = elementwise(graph, &index, axis, batch)?;
+    let operands = elementwise_indices(graph, &index, axis, batch)?;
     let axes: Vec<usize> = (batch..data.rank()).collect();
     Ok(vec![graph.gather(data, &axes, &operands, batch, 0)?])
 }
@@ -123,7 +55,7 @@ fn tuples(
         let axis = lead.len();
         let column = graph.slice_axis(value, axis, Expr::from(number), 1, Expr::ONE)?;
         let column = graph.reshape(&column, &lead)?;
-        indices(graph, &column, &data.shape()[first + number as usize])
+        wrapped_indices(graph, &column, &data.shape()[first + number as usize])
     };
     (0..width).map(column).collect()
 }
@@ -155,14 +87,14 @@ fn reduction(node: &Node<'_>) -> Accepted<Option<Reduction>> {
 pub(super) fn scatter_elements(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (data, updates) = (node.input(0)?, node.input(2)?);
     let axis = node.axis("axis", 0, data.rank())?;
-    let index = indices(graph, node.input(1)?, &data.shape()[axis])?;
+    let index = wrapped_indices(graph, node.input(1)?, &data.shape()[axis])?;
     if index.rank() != data.rank() {
         let (index, data) = (index.rank(), data.rank());
         return Err(shape_error(format!("indices of rank {index} for data of rank {data}")));
     }
     let updates = graph.refine(updates, index.shape())?;
     let batch = shared_axes(data, &index, axis);
-    let operands = elementwise(graph, &index, axis, batch)?;
+    let operands = elementwise_indices(graph, &index, axis, batch)?;
     let axes: Vec<usize> = (batch..data.rank()).collect();
     let op = Op::Scatter { axes, batch, position: 0, reduction: reduction(node)? };
     Ok(vec![graph.scatter(data, &updates, &operands, op)?])

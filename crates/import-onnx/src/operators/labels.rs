@@ -20,8 +20,8 @@ use graph::Op;
 use sym::Expr;
 
 use super::Lowered;
-use super::gather_scatter::gather_axis;
 use crate::node::{Node, attribute_error};
+use front::gather_axis;
 
 /// A list of distinct strings that grows.
 #[derive(Default)]

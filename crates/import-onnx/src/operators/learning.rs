@@ -5,9 +5,9 @@ use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use super::Lowered;
-use super::gather_scatter::gather_axis;
 use super::labels::Labels;
 use crate::node::{Node, attribute_error};
+use front::gather_axis;
 
 /// An attribute's numbers as a value.
 fn attribute(node: &Node<'_>, what: &str, tensor: Tensor) -> Operand {

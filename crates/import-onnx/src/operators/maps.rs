@@ -6,9 +6,9 @@ use sym::Expr;
 use tensor::DType;
 
 use super::Lowered;
-use super::gather_scatter::gather_axis;
 use super::labels::{integers, strings_of};
 use crate::node::{Node, attribute_error};
+use front::gather_axis;
 
 /// The keys and the values of a map.
 fn map<'a>(node: &'a Node<'_>) -> Accepted<(&'a Operand, &'a Operand)> {

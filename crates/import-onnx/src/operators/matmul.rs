@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use front::{Accepted, Graph, Operand, shape_error};
+use front::{Accepted, Graph, Operand, product, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::Reduction;
@@ -14,38 +14,6 @@ use crate::node::{Node, attribute_error};
 pub(super) fn matmul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (a, b) = (node.input(0)?, node.input(1)?);
     Ok(vec![product(graph, a, b)?])
-}
-
-/// The matrix product as NumPy's `matmul`, of one element type.
-pub(super) fn product(graph: &mut Graph, a: &Operand, b: &Operand) -> Accepted<Operand> {
-    if a.dtype() != b.dtype() {
-        let (a, b) = (a.dtype(), b.dtype());
-        return Err(front::type_error(format!("a product of {a} and {b}")));
-    }
-    if a.rank() == 0 || b.rank() == 0 {
-        return Err(shape_error("a matrix product of a tensor without axes"));
-    }
-    // Extents that must agree are made equal as expressions.
-    let (mut left, mut right) = (a.shape().to_vec(), b.shape().to_vec());
-    let (depth, other) = (left.len() - 1, right.len().saturating_sub(2));
-    let which = format!("axis {depth} of the first operand, axis {other} of the second");
-    graph.assume_equal_axes(&left[depth], &right[other], &which)?;
-    if left[depth].as_constant().is_some() {
-        right[other] = left[depth].clone();
-    } else {
-        left[depth] = right[other].clone();
-    }
-    let (left_batch, right_batch) = (left.len().saturating_sub(2), right.len().saturating_sub(2));
-    let batch = graph.common_shape(&[&left[..left_batch], &right[..right_batch]])?;
-    for (shape, count) in [(&mut left, left_batch), (&mut right, right_batch)] {
-        for axis in 0..count {
-            if !shape[axis].is_one() {
-                shape[axis] = batch[batch.len() - count + axis].clone();
-            }
-        }
-    }
-    let (a, b) = (graph.refine(a, &left)?, graph.refine(b, &right)?);
-    graph.matmul(&a, &b)
 }
 
 /// `alpha * A * B + beta * C`, with A and B read transposed where attributes say so.

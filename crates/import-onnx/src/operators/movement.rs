@@ -5,8 +5,8 @@ use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use super::gather_scatter::gather_axis;
 use crate::node::{Node, attribute_error, unsupported};
+use front::gather_axis;
 
 /// The axes in another order, reversed if none is given.
 pub(super) fn transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {

@@ -1,6 +1,9 @@
 //! Normalisations, composed of reductions and scalar functions.
 
-use front::{Accepted, Graph, Operand, normalize_axes, shape_error};
+use front::{
+    Accepted, Graph, Operand, inverse_deviation, normalize_axes, over_root_mean_square,
+    shape_error, standardize, statistics,
+};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
@@ -57,36 +60,6 @@ pub(super) fn batch(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let scaled = graph.mul(x, &factor)?;
     let result = graph.add(&scaled, &shift)?;
     Ok([vec![result], running].concat())
-}
-
-/// Mean and variance along axes, which stay with extent 1.
-fn statistics(graph: &mut Graph, x: &Operand, axes: &[usize]) -> Accepted<(Operand, Operand)> {
-    let mean = graph.mean(x, axes, true)?;
-    let centred = graph.sub(x, &mean)?;
-    let square = graph.square(&centred)?;
-    Ok((mean, graph.mean(&square, axes, true)?))
-}
-
-/// `1 / sqrt(variance + epsilon)`
-fn inverse_deviation(graph: &mut Graph, variance: &Operand, epsilon: f64) -> Accepted<Operand> {
-    let shifted = graph.add_number(variance, epsilon)?;
-    let deviation = graph.sqrt(&shifted)?;
-    graph.map(F::Reciprocal, &[&deviation])
-}
-
-/// A value along axes with mean 0 and variance 1; also the mean and the inverse deviation.
-pub(super) fn standardize(
-    graph: &mut Graph,
-    x: &Operand,
-    axes: &[usize],
-    epsilon: f64,
-) -> Accepted<(Operand, Operand, Operand)> {
-    let mean = graph.mean(x, axes, true)?;
-    let centred = graph.sub(x, &mean)?;
-    let square = graph.square(&centred)?;
-    let variance = graph.mean(&square, axes, true)?;
-    let inverse = inverse_deviation(graph, &variance, epsilon)?;
-    Ok((graph.mul(&centred, &inverse)?, mean, inverse))
 }
 
 /// Each channel of each image standardised, then scaled and shifted by channel.
@@ -160,19 +133,6 @@ pub(super) fn root_mean_square(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (normal, _) = over_root_mean_square(graph, &wide, &axes, epsilon)?;
     let normal = graph.cast(&normal, x.dtype())?;
     Ok(vec![graph.mul(&normal, node.input(1)?)?])
-}
-
-/// A value divided by the root of its mean square along axes; also the inverse of that root.
-pub(super) fn over_root_mean_square(
-    graph: &mut Graph,
-    x: &Operand,
-    axes: &[usize],
-    epsilon: f64,
-) -> Accepted<(Operand, Operand)> {
-    let square = graph.square(x)?;
-    let mean = graph.mean(&square, axes, true)?;
-    let inverse = inverse_deviation(graph, &mean, epsilon)?;
-    Ok((graph.mul(x, &inverse)?, inverse))
 }
 
 fn wider(a: DType, b: DType) -> DType {

@@ -6,8 +6,8 @@ use tensor::{DType, Reduction};
 
 use super::Lowered;
 use super::convolution::convolve;
-use super::matmul::product;
 use crate::node::{Node, unsupported};
+use front::product;
 
 /// A scale or zero point under the shape of what it belongs to.
 fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> Accepted<Operand> {

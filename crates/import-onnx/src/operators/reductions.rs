@@ -1,7 +1,7 @@
 //! Reductions along axes, running sums, and the greatest elements.
 
 use base::Diagnostic;
-use front::{Accepted, Graph, Operand, normalize_axis, shape_error};
+use front::{Accepted, Graph, Operand, normalize_axis, shape_error, without_axes};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
@@ -95,17 +95,6 @@ fn in_floats(
     let floats = graph.cast(x, wide)?;
     let result = function(graph, &floats)?;
     Ok(vec![graph.cast(&result, x.dtype())?])
-}
-
-/// A value without some axes of extent 1.
-pub(super) fn without_axes(
-    graph: &mut Graph,
-    value: &Operand,
-    axes: &[usize],
-) -> Accepted<Operand> {
-    let kept = (0..value.rank()).filter(|axis| !axes.contains(axis));
-    let shape: Vec<Expr> = kept.map(|axis| value.shape()[axis].clone()).collect();
-    graph.reshape(value, &shape)
 }
 
 /// The index of the greatest or least element along an axis.

@@ -152,7 +152,7 @@ pub(super) fn split(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let piece = graph.slice_axis(x, axis, Expr::from(start), 1, Expr::from(size))?;
         start += size;
         pieces.push(match drops_axis {
-            true => super::reductions::without_axes(graph, &piece, &[axis])?,
+            true => front::without_axes(graph, &piece, &[axis])?,
             false => piece,
         });
     }

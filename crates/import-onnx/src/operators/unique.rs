@@ -6,8 +6,9 @@ use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use super::gather_scatter::{gather_axis, true_indices};
+use super::gather_scatter::true_indices;
 use crate::node::Node;
+use front::gather_axis;
 
 /// Rows are sorted, each is compared with the one before, and the first of each run is kept.
 pub(super) fn unique(node: &Node<'_>, graph: &mut Graph) -> Lowered {

@@ -1,5 +1,18 @@
 import os
-from typing import Any, Dict, Iterable, List, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Dict,
+    Iterable,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Sequence,
+    Tuple,
+    Union,
+    overload,
+)
 
 from ._errors import Diagnostic as Diagnostic
 from ._errors import Error as Error
@@ -9,7 +22,9 @@ from ._errors import InternalError as InternalError
 from ._errors import ModelError as ModelError
 from ._errors import RunError as RunError
 from ._errors import TargetError as TargetError
+from ._exported import CompiledProgram
 from ._reports import Difference as Difference
+from ._reports import Exploration as Exploration
 from ._reports import Explanation as Explanation
 from ._reports import KernelRow as KernelRow
 from ._reports import Measurement as Measurement
@@ -25,6 +40,9 @@ from ._session import OrtDevice as OrtDevice
 from ._session import OrtValue as OrtValue
 from ._session import RunOptions as RunOptions
 from ._session import SessionOptions as SessionOptions
+
+if TYPE_CHECKING:
+    from torch.export import ExportedProgram
 
 __version__: str
 
@@ -49,6 +67,9 @@ class CompiledModel:
     def explain(
         self, *values: Any, reasons: bool = ..., top: Optional[int] = ..., **named: Any
     ) -> Explanation: ...
+    def explore(
+        self, *values: Any, title: str = ..., beside: Optional["Model"] = ..., **named: Any
+    ) -> Exploration: ...
     def verify(self, *values: Any, all: bool = ..., **named: Any) -> Report: ...
     def bench(self, *values: Any, seconds: float = ..., **named: Any) -> Measurement: ...
     def diff(
@@ -63,6 +84,18 @@ class CompiledModel:
         **named: Any,
     ) -> Report: ...
 
+@overload
+def compile(
+    model: "ExportedProgram",
+    *,
+    target: Optional[str] = ...,
+    threads: Optional[int] = ...,
+    precision: Optional[str] = ...,
+    symbolic: bool = ...,
+    without_passes: Optional[Iterable[str]] = ...,
+    limits: Optional[Mapping[str, int]] = ...,
+) -> CompiledProgram: ...
+@overload
 def compile(
     model: Any,
     *,

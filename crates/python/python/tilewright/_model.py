@@ -8,7 +8,7 @@ from typing import NamedTuple, Optional, Tuple, Union
 
 from . import _native
 from ._arrays import EXTENDED, NATIVE
-from ._reports import Difference, Explanation, Measurement, Report
+from ._reports import Difference, Exploration, Explanation, Measurement, Report
 
 
 class Port(NamedTuple):
@@ -195,6 +195,16 @@ class CompiledModel:
         inputs = self._inputs(values, named)
         return Explanation(*_native.explain(self._native, inputs, bool(reasons), top))
 
+    def explore(self, *values, title="model", beside=None, **named) -> Exploration:
+        """A page for browsers that shows what became of the model at all levels, and ties them
+        together; runs it on these inputs or on example ones. ``beside`` is another
+        :class:`Model`, run on the same inputs, which is shown beside this one."""
+        other = None
+        if beside is not None:
+            other = (beside._native, beside._inputs(values, named), repr(beside))
+        inputs = self._inputs(values, named)
+        return Exploration(_native.explore(title, self._native, inputs, repr(self), other))
+
     def verify(self, *values, all=False, **named) -> Report:
         """Compares every kernel and output with the reference evaluator; a sample of them where the
         model is large, unless ``all`` is asked for."""
@@ -248,7 +258,8 @@ def compile(
 ) -> CompiledModel:
     """Compiles a model to machine code of this process.
 
-    ``model`` is a path, the bytes of an ONNX file, or an ``onnx.ModelProto``.
+    ``model`` is a path, the bytes of an ONNX file, an ``onnx.ModelProto``, or a
+    ``torch.export.ExportedProgram``, which gives a :class:`tilewright._exported.CompiledProgram`.
 
     ``target`` is a row of the target table (the best for this machine if nothing is said),
     ``threads`` how many threads a run may take (all cores), ``dims`` extents for names such as
@@ -266,4 +277,21 @@ def compile(
         target=target, threads=threads, dims=dims, shapes=shapes, precision=precision,
         symbolic=symbolic, without_passes=without_passes, limits=limits,
     )  # fmt: skip
+    if type(model).__module__.partition(".")[0] == "torch":
+        return _exported_program(model, given)
     return CompiledModel(model_argument(model), given)
+
+
+def _exported_program(model, given):
+    from torch.export import ExportedProgram
+
+    if not isinstance(model, ExportedProgram):
+        raise TypeError(
+            f"model: a {type(model).__name__} is to be exported first (torch.export.export), or "
+            'compiled by torch.compile(model, backend="tilewright")')
+    for name in ("dims", "shapes"):
+        if given.get(name):
+            raise TypeError(f"{name}: sizes of an exported program are those of the tensors given")
+    from ._exported import CompiledProgram
+
+    return CompiledProgram(model, given)

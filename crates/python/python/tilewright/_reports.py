@@ -1,6 +1,8 @@
 """What explain, verify, diff, compare and bench find: text, numbers, and a form for notebooks."""
 
 import html
+import json
+import os
 from typing import Dict, List, NamedTuple
 
 
@@ -21,11 +23,15 @@ class KernelRow(NamedTuple):
 
 
 class Explanation(_Shown):
-    """Where the time of a run goes. ``rows`` in the order of the run, ``total_us`` around them."""
+    """Where the time of a run goes. ``rows`` in the order of the run, ``total_us`` around them;
+    ``data`` is all of it, as ``tilewright explain --json`` prints it."""
 
-    def __init__(self, total_us, rows, text):
-        self.total_us: float = total_us
-        self.rows: List[KernelRow] = [KernelRow(*row) for row in rows]
+    def __init__(self, data, text):
+        self.data: Dict = json.loads(data)
+        self.total_us: float = self.data["total_us"]
+        self.rows: List[KernelRow] = [
+            KernelRow(*(row[name] for name in KernelRow._fields)) for row in self.data["rows"]
+        ]
         self._text = text
 
     def __str__(self) -> str:
@@ -46,6 +52,32 @@ class Explanation(_Shown):
             f"<p>{self.total_us:.1f} µs a run</p>"
             f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
         )
+
+
+class Exploration:
+    """The explorer's page: ``html`` is all of it, a notebook shows it, ``write`` puts it in a file
+    that any browser opens."""
+
+    def __init__(self, page: str):
+        self.html = page
+
+    def write(self, path) -> None:
+        """Writes the page, whole or not at all."""
+        beside = f"{os.fspath(path)}.{os.getpid()}.tmp"
+        try:
+            with open(beside, "w", encoding="utf-8") as file:
+                file.write(self.html)
+            os.replace(beside, path)
+        finally:
+            if os.path.exists(beside):
+                os.remove(beside)
+
+    def __repr__(self) -> str:
+        return f"<Exploration of {len(self.html)} characters: write(path)>"
+
+    def _repr_html_(self) -> str:
+        page = html.escape(self.html)
+        return f'<iframe srcdoc="{page}" style="border:0;width:100%;height:820px"></iframe>'
 
 
 class Report(_Shown):
@@ -81,8 +113,8 @@ class Difference(_Shown):
 class Measurement(_Shown):
     """Times in milliseconds, and memory; every figure is an attribute."""
 
-    def __init__(self, figures: Dict):
-        self.figures = figures
+    def __init__(self, figures: str):
+        self.figures: Dict = json.loads(figures)
 
     def __getattr__(self, name):
         try:

@@ -205,7 +205,9 @@ impl Walk<'_> {
                 for side in sides {
                     depends |= self.depends_of(std::slice::from_ref(side));
                 }
-                work.instructions += conditions.len() as f64 * self.instances(depends);
+                let masks = |found: &Condition| if self.masks(found) { MASKING } else { 1.0 };
+                let each = self.instances(depends);
+                work.instructions += conditions.iter().map(masks).sum::<f64>() * each;
                 (work, depends)
             }
             ScalarExpr::Fold { buffer, index, .. } => {
@@ -289,8 +291,10 @@ impl Walk<'_> {
                 work.arithmetic = if narrow { instances * NARROW_GATHER } else { 0.0 };
             }
             Meeting::Apart => {
-                work.scalar_loads = 2.0 * instances * lanes;
-                (work.scalar_stores, work.instructions) = (instances * lanes, instances * lanes);
+                let elements = instances * lanes;
+                work.scalar_loads = 2.0 * elements;
+                work.scalar_stores = elements;
+                work.instructions = elements * (1.0 + QUOTIENT * quotients(index));
             }
         }
         (work, depends)
@@ -389,10 +393,12 @@ impl Walk<'_> {
                     along = Some((self.in_tuples(motion, &index), around.lanes));
                 }
                 Kind::Instruction(_) => {}
-                _ if motion.is_unit() && around.extent >= TRANSPOSED => {
-                    columns = Some(around.extent);
+                _ => {
+                    if let Motion::Steady { stride: 1, block } = *motion {
+                        let side_by_side = block.unwrap_or(around.extent).min(around.extent);
+                        columns = Some(side_by_side).filter(|it| *it >= TRANSPOSED).or(columns);
+                    }
                 }
-                _ => {}
             }
         }
         match along {
@@ -421,6 +427,20 @@ const PERMUTED: [i64; 2] = [64, 16];
 
 /// Instructions that take a narrow element out of the word that a gather brings.
 const NARROW_GATHER: f64 = 6.0;
+
+/// Instructions for a condition that tells lanes apart and is known only while running: what is the
+/// same for all lanes is brought into their range, spread over them, and compared.
+const MASKING: f64 = 8.0;
+
+/// Instructions for a quotient or a remainder by a constant, of an index of one lane.
+const QUOTIENT: f64 = 4.0;
+
+/// Quotients and remainders of an index.
+fn quotients(index: &[Expr]) -> f64 {
+    let is_quotient = |atom: &&Atom| matches!(atom, Atom::FloorDiv(..) | Atom::Mod(..));
+    let atoms = index.iter().flat_map(Expr::terms).flat_map(Term::factors);
+    atoms.filter(is_quotient).count() as f64
+}
 
 /// Rows of the blocks that so many columns are transposed in, a column: a block that is not full
 /// has as many rows as one that is.

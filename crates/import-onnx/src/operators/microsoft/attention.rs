@@ -4,7 +4,9 @@
 //! Shapes are written with `b` for the batch, `h` for heads, `q` and `k` for places in the queries
 //! and keys, `d` for the size of a head.
 
-use front::{Accepted, Graph, Operand, shape_error};
+use front::{
+    Accepted, Graph, Operand, attention_weights, gather_axis, product_of_heads, shape_error,
+};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
@@ -13,11 +15,7 @@ use super::elementwise::add_vector;
 use super::group_attention::cached;
 use super::quantized::scaled_product;
 use crate::node::{Node, attribute_error, unsupported};
-use crate::operators::attention::{
-    check_rotated, merge_heads, product, rotated, split_heads, weights,
-};
-use crate::operators::gather_scatter::gather_axis;
-use crate::operators::matmul;
+use crate::operators::attention::{check_rotated, merge_heads, rotated, split_heads};
 
 /// Queries, keys and values, each `[b, h, s, d]`.
 pub(super) struct Heads {
@@ -57,7 +55,7 @@ pub(super) fn attend(
 ) -> Accepted<[Operand; 3]> {
     let dtype = heads.query.dtype();
     let query = graph.mul_number(&heads.query, scale)?;
-    let mut score = product(graph, &query, &heads.key, true)?;
+    let mut score = product_of_heads(graph, &query, &heads.key, true)?;
     if scores.cap > 0.0 {
         let scaled = graph.mul_number(&score, 1.0 / scores.cap)?;
         let bent = graph.tanh(&scaled)?;
@@ -73,7 +71,7 @@ pub(super) fn attend(
     }
     let wide = graph.widen(&score)?;
     let weight = match &scores.sink {
-        None => weights(graph, &wide, scores.allowed.is_some())?,
+        None => attention_weights(graph, &wide, scores.allowed.is_some())?,
         Some(sink) => {
             // The sink is one key more, whose weight is left out.
             let mut shape = wide.shape().to_vec();
@@ -82,12 +80,12 @@ pub(super) fn attend(
             let sink = graph.broadcast_to(&sink, shape)?;
             let keys = wide.shape()[3].clone();
             let all = graph.concat(3, &[wide, sink])?;
-            let all = weights(graph, &all, true)?;
+            let all = attention_weights(graph, &all, true)?;
             graph.slice_axis(&all, 3, Expr::ZERO, 1, keys)?
         }
     };
     let weight = graph.cast(&weight, dtype)?;
-    let result = product(graph, &weight, &heads.value, false)?;
+    let result = product_of_heads(graph, &weight, &heads.value, false)?;
     Ok([result, score, weight])
 }
 
@@ -186,7 +184,7 @@ pub(super) fn attention(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if x.rank() != 3 || node.input(1)?.rank() != 2 {
         return Err(shape_error("the input must have three axes, the weights two"));
     }
-    let projected = matmul::product(graph, x, node.input(1)?)?;
+    let projected = front::product(graph, x, node.input(1)?)?;
     let projected = add_vector(graph, &projected, node.optional(2))?;
     let more = Merged { mask: 3, past: 4, bias: Some(5) };
     merged(node, graph, &projected, &more)

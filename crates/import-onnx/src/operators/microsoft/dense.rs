@@ -7,7 +7,7 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
 use crate::node::{Node, attribute_error};
-use crate::operators::matmul::product;
+use front::product;
 
 /// An operand of `FusedMatMul`: its first axis moved behind the other axes of the batch, and the
 /// last two exchanged, as attributes say.

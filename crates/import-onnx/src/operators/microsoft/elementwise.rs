@@ -5,10 +5,11 @@ use sym::Expr;
 
 use super::Lowered;
 use crate::node::{Node, attribute_error};
-use crate::operators::activations::{clamped_line, gelu_of, swish_of};
+use crate::operators::activations::{clamped_line, swish_of};
 use crate::operators::convolution::conv;
 use crate::operators::matmul::gemm;
 use crate::operators::recurrent::Activation;
+use front::gelu_of;
 
 /// The first result of a lowering.
 pub(super) fn only(lowered: Lowered) -> Accepted<Operand> {
@@ -195,7 +196,7 @@ pub(super) fn streams_mixed(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let mut order: Vec<usize> = (0..mix.rank()).collect();
         order.swap(axis, axis + 1);
         let turned = graph.transpose(&mix, &order)?;
-        mixed = crate::operators::matmul::product(graph, &turned, &mixed)?;
+        mixed = front::product(graph, &turned, &mixed)?;
     }
     let gate = gates(graph, node.input(2)?, &streams)?;
     let block = graph.widen(node.input(1)?)?;

@@ -9,7 +9,7 @@ use tensor::{DType, Reduction};
 use super::Lowered;
 use super::packed::{block_values, unpacked};
 use crate::node::{Node, attribute_error, unsupported};
-use crate::operators::activations::{gelu_of, over_sum};
+use front::{gelu_of, over_sum};
 
 /// The weights `[rows, experts]` of the experts that a router's scores choose.
 fn routing(

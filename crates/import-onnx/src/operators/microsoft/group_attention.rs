@@ -10,7 +10,7 @@ use super::Lowered;
 use super::attention::{Heads, Scores, angles, attend, head_count, scale, widened};
 use crate::node::{Node, attribute_error, unsupported};
 use crate::operators::attention::{check_rotated, merge_heads, rotated, split_heads};
-use crate::operators::normalization::over_root_mean_square;
+use front::over_root_mean_square;
 
 /// The inputs that come before the cache, as heads.
 fn heads(node: &Node<'_>, graph: &mut Graph) -> Accepted<Heads> {

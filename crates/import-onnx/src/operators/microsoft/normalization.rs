@@ -8,8 +8,7 @@ use super::Lowered;
 use super::elementwise::add_vector;
 use crate::node::{Node, attribute_error, unsupported};
 use crate::operators::activations::swish_of;
-use crate::operators::gather_scatter::gather_axis;
-use crate::operators::normalization::{over_root_mean_square, standardize};
+use front::{gather_axis, over_root_mean_square, standardize};
 
 /// The last axis of a value.
 fn last_axis(x: &Operand) -> Accepted<usize> {

@@ -10,10 +10,11 @@ use super::elementwise::{add_vector, only};
 use super::normalization::{Embedding, embedded};
 use crate::node::{Node, unsupported};
 use crate::operators::activations::softmax;
-use crate::operators::matmul::{gemm, product};
+use crate::operators::matmul::gemm;
 use crate::operators::pooling;
 use crate::operators::quantization::{centred, per_axis, qlinear_conv, quantised, quantize_value};
 use crate::operators::recurrent::{Kind, with_rounding};
+use front::product;
 
 /// Quantised numbers, their scale and their zero point.
 type Quantised<'o> = (&'o Operand, &'o Operand, Option<&'o Operand>);

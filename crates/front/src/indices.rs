@@ -1,0 +1,86 @@
+//! Reading at indices that are data.
+
+use graph::Known;
+use sym::Expr;
+use tensor::DType;
+
+use crate::value::Operand;
+use crate::writer::{Accepted, Graph, shape_error, type_error};
+
+/// Indices as i64, negative ones counted from the end of an axis. Known ones are checked.
+pub fn wrapped_indices(graph: &mut Graph, value: &Operand, extent: &Expr) -> Accepted<Operand> {
+    if !value.dtype().is_integer() {
+        return Err(type_error(format!("indices of type {}", value.dtype())));
+    }
+    let value = graph.cast(value, DType::I64)?;
+    if let (Some(known), Some(shape)) = (value.known(), value.constant_shape()) {
+        let mut counted = Vec::with_capacity(known.len());
+        for index in known.iter().map(Known::expr) {
+            let index = index.ok_or_else(|| shape_error("an index is too large"))?;
+            let from_front =
+                if graph.builder.bounds(&index).1 < 0 { &index + extent } else { index.clone() };
+            let beyond = graph.builder.bounds(&(&from_front - extent)).0 >= 0;
+            if graph.builder.bounds(&from_front).1 < 0 || beyond {
+                let (index, extent) = (graph.builder.text(&index), graph.builder.text(extent));
+                return Err(shape_error(format!("index {index} of an axis of extent {extent}")));
+            }
+            counted.push(Known::of(DType::I64, from_front));
+        }
+        return Ok(Operand::of_known(DType::I64, &shape, counted));
+    }
+    let zero = graph.number(DType::I64, 0.0);
+    let extent = graph.dimension(extent.clone());
+    let wrapped = graph.add(&value, &extent)?;
+    let negative = graph.less(&value, &zero)?;
+    graph.select(&negative, &wrapped, &value)
+}
+
+/// Slices of the data at indices, not negative, along an axis.
+pub fn gather_axis(
+    graph: &mut Graph,
+    data: &Operand,
+    axis: usize,
+    index: &Operand,
+) -> Accepted<Operand> {
+    if axis >= data.rank() {
+        return Err(shape_error(format!("axis {axis} of a tensor of rank {}", data.rank())));
+    }
+    // One index is a slice, and needs no reading of indices.
+    if let Some([only]) = index.known()
+        && let Some(only) = only.expr()
+    {
+        let (before, behind) = (&data.shape()[..axis], &data.shape()[axis + 1..]);
+        let shape = [before, index.shape(), behind].concat();
+        let slice = graph.slice_axis(data, axis, only, 1, Expr::ONE)?;
+        return graph.reshape(&slice, &shape);
+    }
+    graph.gather(data, &[axis], std::slice::from_ref(index), 0, axis)
+}
+
+/// Index operands for element-wise indexing: the given one along `axis`, and along every other axis
+/// that is not among the leading `batch` ones the element's own place.
+pub fn elementwise_indices(
+    graph: &mut Graph,
+    index: &Operand,
+    axis: usize,
+    batch: usize,
+) -> Accepted<Vec<Operand>> {
+    let own = |at: usize, graph: &mut Graph| match at == axis {
+        true => Ok(index.clone()),
+        false => graph.iota(DType::I64, index.shape(), at),
+    };
+    (batch..index.rank()).map(|at| own(at, graph)).collect()
+}
+
+/// The number of axes before `axis` along which data and indices have the same extent.
+pub fn shared_axes(data: &Operand, index: &Operand, axis: usize) -> usize {
+    let pairs = data.shape().iter().zip(index.shape()).take(axis);
+    pairs.take_while(|(data, index)| data == index).count()
+}
+
+/// A value without some axes of extent 1.
+pub fn without_axes(graph: &mut Graph, value: &Operand, axes: &[usize]) -> Accepted<Operand> {
+    let kept = (0..value.rank()).filter(|axis| !axes.contains(axis));
+    let shape: Vec<Expr> = kept.map(|axis| value.shape()[axis].clone()).collect();
+    graph.reshape(value, &shape)
+}

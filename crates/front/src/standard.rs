@@ -1,0 +1,93 @@
+//! Values brought to mean 0 and variance 1, and the softmax of rows: what normalisations share.
+
+use tensor::{Reduction, ScalarFunction as F};
+
+use crate::value::Operand;
+use crate::writer::{Accepted, Graph};
+
+/// Mean and variance along axes, which stay with extent 1.
+pub fn statistics(graph: &mut Graph, x: &Operand, axes: &[usize]) -> Accepted<(Operand, Operand)> {
+    let mean = graph.mean(x, axes, true)?;
+    let centred = graph.sub(x, &mean)?;
+    let square = graph.square(&centred)?;
+    Ok((mean, graph.mean(&square, axes, true)?))
+}
+
+/// `1 / sqrt(variance + epsilon)`
+pub fn inverse_deviation(graph: &mut Graph, variance: &Operand, epsilon: f64) -> Accepted<Operand> {
+    let shifted = graph.add_number(variance, epsilon)?;
+    let deviation = graph.sqrt(&shifted)?;
+    graph.map(F::Reciprocal, &[&deviation])
+}
+
+/// A value along axes with mean 0 and variance 1; also the mean and the inverse deviation.
+pub fn standardize(
+    graph: &mut Graph,
+    x: &Operand,
+    axes: &[usize],
+    epsilon: f64,
+) -> Accepted<(Operand, Operand, Operand)> {
+    let mean = graph.mean(x, axes, true)?;
+    let centred = graph.sub(x, &mean)?;
+    let square = graph.square(&centred)?;
+    let variance = graph.mean(&square, axes, true)?;
+    let inverse = inverse_deviation(graph, &variance, epsilon)?;
+    Ok((graph.mul(&centred, &inverse)?, mean, inverse))
+}
+
+/// A value divided by the root of its mean square along axes; also the inverse of that root.
+pub fn over_root_mean_square(
+    graph: &mut Graph,
+    x: &Operand,
+    axes: &[usize],
+    epsilon: f64,
+) -> Accepted<(Operand, Operand)> {
+    let square = graph.square(x)?;
+    let mean = graph.mean(&square, axes, true)?;
+    let inverse = inverse_deviation(graph, &mean, epsilon)?;
+    Ok((graph.mul(x, &inverse)?, inverse))
+}
+
+/// Elements over the sum of their row. The sum's reciprocal is taken once a row, but for short
+/// floats, where it would lose too much.
+pub fn over_sum(graph: &mut Graph, x: &Operand, sum: &Operand) -> Accepted<Operand> {
+    if x.dtype().bits() < 32 {
+        return graph.div(x, sum);
+    }
+    let reciprocal = graph.map(F::Reciprocal, &[sum])?;
+    graph.mul(x, &reciprocal)
+}
+
+/// `x` less its greatest along axes, the exponentials of that, and their sums.
+pub fn shifted_exponentials(
+    graph: &mut Graph,
+    x: &Operand,
+    axes: &[usize],
+) -> Accepted<(Operand, Operand, Operand)> {
+    let greatest = graph.reduce_axes(x, axes, Reduction::Max, true)?;
+    let shifted = graph.sub(x, &greatest)?;
+    let exp = graph.exp(&shifted)?;
+    let sum = graph.reduce_axes(&exp, axes, Reduction::Sum, true)?;
+    Ok((shifted, exp, sum))
+}
+
+/// `x / 2 * (1 + erf(x / sqrt 2))`, or its approximation by tanh.
+pub fn gelu_of(graph: &mut Graph, x: &Operand, exact: bool) -> Accepted<Operand> {
+    graph.rounded_once(x, |graph, x| {
+        let gate = if exact {
+            let scaled = graph.mul_number(x, std::f64::consts::FRAC_1_SQRT_2)?;
+            graph.map(F::Erf, &[&scaled])?
+        } else {
+            // sqrt(2 / pi) * (x + 0.044715 * x^3)
+            let square = graph.square(x)?;
+            let cubic = graph.mul_number(&square, 0.044715)?;
+            let factor = graph.add_number(&cubic, 1.0)?;
+            let inner = graph.mul(x, &factor)?;
+            let inner = graph.mul_number(&inner, (2.0 / std::f64::consts::PI).sqrt())?;
+            graph.tanh(&inner)?
+        };
+        let gate = graph.add_number(&gate, 1.0)?;
+        let half = graph.mul_number(x, 0.5)?;
+        graph.mul(&half, &gate)
+    })
+}

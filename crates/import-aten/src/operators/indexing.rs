@@ -1,0 +1,219 @@
+//! Reading and writing at indices that are data.
+
+use front::{
+    Accepted, Graph, Operand, elementwise_indices, gather_axis, shared_axes, unsupported,
+    wrapped_indices,
+};
+use graph::Op;
+use sym::Expr;
+use tensor::{DType, Reduction, Scalar, ScalarFunction};
+
+use crate::node::{Lowered, Node};
+
+/// Rows of a table.
+pub(super) fn embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (table, index) = (node.tensor(0, "weight")?, node.tensor(1, "indices")?);
+    let index = graph.cast(&index, DType::I64)?;
+    Ok(vec![gather_axis(graph, &table, 0, &index)?])
+}
+
+/// A value with an axis: one without becomes a vector of one.
+fn with_axis(graph: &mut Graph, value: &Operand) -> Accepted<Operand> {
+    match value.rank() {
+        0 => graph.reshape(value, &[Expr::ONE]),
+        _ => Ok(value.clone()),
+    }
+}
+
+/// Slices along an axis, at the indices of a vector.
+pub(super) fn index_select(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = with_axis(graph, &node.tensor(0, "self")?)?;
+    let index = with_axis(graph, &node.tensor(2, "index")?)?;
+    let axis = node.axis((1, "dim"), 0, x.rank())?;
+    let index = wrapped_indices(graph, &index, &x.shape()[axis])?;
+    let result = gather_axis(graph, &x, axis, &index)?;
+    Ok(vec![graph.reshape(&result, node.shape()?)?])
+}
+
+/// Data and indices of one rank, and the axis that the indices are of; see [`with_axis`].
+fn along(node: &Node<'_>, graph: &mut Graph) -> Accepted<(Operand, Operand, usize)> {
+    let x = with_axis(graph, &node.tensor(0, "self")?)?;
+    let index = with_axis(graph, &node.tensor(2, "index")?)?;
+    if index.rank() != x.rank() {
+        return Err(unsupported("indices of another rank"));
+    }
+    let axis = node.axis((1, "dim"), 0, x.rank())?;
+    let index = wrapped_indices(graph, &index, &x.shape()[axis])?;
+    Ok((x, index, axis))
+}
+
+/// `result[i, j] = x[i, index[i, j]]`, and so along any axis.
+pub(super) fn gather(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, index, axis) = along(node, graph)?;
+    let batch = shared_axes(&x, &index, axis);
+    let operands = elementwise_indices(graph, &index, axis, batch)?;
+    let axes: Vec<usize> = (batch..x.rank()).collect();
+    let result = graph.gather(&x, &axes, &operands, batch, 0)?;
+    Ok(vec![graph.reshape(&result, node.shape()?)?])
+}
+
+/// Updates put, or combined, into a value at elements' indices along an axis.
+fn put(
+    graph: &mut Graph,
+    x: &Operand,
+    (index, axis): (&Operand, usize),
+    updates: &Operand,
+    reduction: Option<Reduction>,
+) -> Accepted<Operand> {
+    let batch = shared_axes(x, index, axis);
+    let operands = elementwise_indices(graph, index, axis, batch)?;
+    let axes: Vec<usize> = (batch..x.rank()).collect();
+    graph.scatter(x, updates, &operands, Op::Scatter { axes, batch, position: 0, reduction })
+}
+
+/// What is to be written at indices: a number at all of them, or as much of a tensor as there are.
+fn updates(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    (source, dtype): (&str, DType),
+    index: &Operand,
+) -> Accepted<Operand> {
+    let updates = node.operand_as(graph, (3, source), dtype)?;
+    match updates.rank() {
+        0 => graph.broadcast_to(&updates, index.shape()),
+        rank => graph.slice(&updates, &vec![Expr::ZERO; rank], &vec![1; rank], index.shape()),
+    }
+}
+
+/// `x[i, index[i, j]] = source[i, j]`, or combined with what is there.
+pub(super) fn scatter(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    source: &str,
+    reduction: Option<Reduction>,
+) -> Lowered {
+    let (x, index, axis) = along(node, graph)?;
+    let updates = updates(node, graph, (source, x.dtype()), &index)?;
+    let result = put(graph, &x, (&index, axis), &updates, reduction)?;
+    Ok(vec![graph.reshape(&result, node.shape()?)?])
+}
+
+/// The reduction that the argument `reduce` names; a mean is a sum first.
+fn reduction_of(node: &Node<'_>) -> Accepted<Reduction> {
+    Ok(match node.text(4, "reduce", "")? {
+        "sum" | "add" | "mean" => Reduction::Sum,
+        "prod" | "multiply" => Reduction::Product,
+        "amax" => Reduction::Max,
+        "amin" => Reduction::Min,
+        other => return Err(unsupported(format!("the reduction \"{other}\""))),
+    })
+}
+
+/// `scatter(x, dim, index, src, reduce)`
+pub(super) fn scatter_by_word(node: &Node<'_>, graph: &mut Graph, source: &str) -> Lowered {
+    scatter(node, graph, source, Some(reduction_of(node)?))
+}
+
+/// `scatter_reduce(x, dim, index, src, reduce, include_self)`; of elements that are not included
+/// those without an update stay. Means of integers are rounded down.
+pub(super) fn scatter_reduce(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (mut x, index, axis) = along(node, graph)?;
+    let (dtype, reduction) = (x.dtype(), reduction_of(node)?);
+    let updates = updates(node, graph, ("src", dtype), &index)?;
+    let at = (&index, axis);
+    let is_included = node.flag(5, "include_self", true)?;
+    if !is_included {
+        let neutral = Operand::of_scalar(reduction.identity(dtype));
+        let neutral = graph.broadcast_to(&neutral, index.shape())?;
+        x = put(graph, &x, at, &neutral, None)?;
+    }
+    let mut result = put(graph, &x, at, &updates, Some(reduction))?;
+    if node.text(4, "reduce", "")? == "mean" {
+        let first = Scalar::from_f64(dtype, if is_included { 1.0 } else { 0.0 });
+        let counts = graph.full(x.shape(), first)?;
+        let ones = graph.full(index.shape(), Scalar::one(dtype))?;
+        let counts = put(graph, &counts, at, &ones, Some(Reduction::Sum))?;
+        let one = Operand::of_scalar(Scalar::one(dtype));
+        let counts = graph.max(&counts, &one)?;
+        if !dtype.is_float() {
+            let rest = graph.map(ScalarFunction::Mod, &[&result, &counts])?;
+            result = graph.sub(&result, &rest)?;
+        }
+        result = graph.div(&result, &counts)?;
+    }
+    Ok(vec![graph.reshape(&result, node.shape()?)?])
+}
+
+/// The axes that have an index, the indices in one shape, and how many other axes come before
+/// theirs in the result: where indexed axes are not side by side, none.
+fn placed(
+    graph: &mut Graph,
+    x: &Operand,
+    given: &[Option<Operand>],
+) -> Accepted<(Vec<usize>, Vec<Operand>, usize)> {
+    let axes: Vec<usize> = (0..given.len()).filter(|&axis| given[axis].is_some()).collect();
+    let mut indices = Vec::new();
+    for (axis, index) in given.iter().enumerate() {
+        let Some(index) = index else { continue };
+        if matches!(index.dtype(), DType::Bool) {
+            return Err(unsupported("a mask for an index"));
+        }
+        indices.push(wrapped_indices(graph, index, &x.shape()[axis])?);
+    }
+    let shapes: Vec<&[Expr]> = indices.iter().map(Operand::shape).collect();
+    let shape = graph.common_shape(&shapes)?;
+    let indices = indices.iter().map(|index| graph.broadcast_to(index, shape.as_slice()));
+    let indices = indices.collect::<Accepted<Vec<_>>>()?;
+    let is_together = axes.windows(2).all(|pair| pair[0] + 1 == pair[1]);
+    let position = if is_together { axes.first().copied().unwrap_or(0) } else { 0 };
+    Ok((axes, indices, position))
+}
+
+/// Elements at indices of several axes together.
+pub(super) fn index(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let (axes, indices, position) = placed(graph, &x, &node.tensors(1, "indices")?)?;
+    if let ([axis], [index]) = (&axes[..], &indices[..]) {
+        return Ok(vec![gather_axis(graph, &x, *axis, index)?]);
+    }
+    Ok(vec![graph.gather(&x, &axes, &indices, 0, position)?])
+}
+
+/// A value with others at indices of several axes together, or added there.
+pub(super) fn index_put(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let given = node.tensors(1, "indices")?;
+    if let [Some(mask)] = &given[..]
+        && mask.dtype() == DType::Bool
+    {
+        return where_mask_holds(node, graph, &x, mask);
+    }
+    let (axes, indices, position) = placed(graph, &x, &given)?;
+    let Some(first) = indices.first() else {
+        return Err(unsupported("no index"));
+    };
+    let mut kept: Vec<Expr> = Vec::new();
+    kept.extend((0..x.rank()).filter(|axis| !axes.contains(axis)).map(|at| x.shape()[at].clone()));
+    let shape = [&kept[..position], first.shape(), &kept[position..]].concat();
+    let updates = node.operand_as(graph, (2, "values"), x.dtype())?;
+    let updates = graph.broadcast_to(&updates, shape)?;
+    let reduction = node.flag(3, "accumulate", false)?.then_some(Reduction::Sum);
+    let op = Op::Scatter { axes, batch: 0, position, reduction };
+    Ok(vec![graph.scatter(&x, &updates, &indices, op)?])
+}
+
+/// A value with a number, or the same slice, where a mask of its first axes holds.
+fn where_mask_holds(node: &Node<'_>, graph: &mut Graph, x: &Operand, mask: &Operand) -> Lowered {
+    let value = node.operand_as(graph, (2, "values"), x.dtype())?;
+    let behind = x.rank().checked_sub(mask.rank()).filter(|behind| value.rank() <= *behind);
+    let Some(behind) = behind else {
+        return Err(unsupported("a value an element for which a mask holds"));
+    };
+    let shape = [mask.shape(), &vec![Expr::ONE; behind]].concat();
+    let mask = graph.reshape(mask, &shape)?;
+    let put = match node.flag(3, "accumulate", false)? {
+        true => graph.add(x, &value)?,
+        false => value,
+    };
+    Ok(vec![graph.select(&mask, &put, x)?])
+}

@@ -1,0 +1,306 @@
+//! Operators that move elements by rules that do not depend on data.
+
+use front::{Accepted, Graph, Operand, shape_error, unsupported};
+use graph::Op;
+use sym::Expr;
+use tensor::DType;
+
+use crate::node::{Lowered, Node};
+
+/// The same elements under the result's shape.
+pub(super) fn reshape(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    Ok(vec![graph.reshape(&x, node.shape()?)?])
+}
+
+/// Axes in another order.
+pub(super) fn permute(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    Ok(vec![graph.transpose(&x, &node.axes(1, "dims", x.rank())?)?])
+}
+
+/// Two axes exchanged.
+pub(super) fn transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    if x.rank() == 0 {
+        return Ok(vec![x]);
+    }
+    let (a, b) = (node.axis((1, "dim0"), 0, x.rank())?, node.axis((2, "dim1"), 1, x.rank())?);
+    let mut order: Vec<usize> = (0..x.rank()).collect();
+    order.swap(a, b);
+    Ok(vec![graph.transpose(&x, &order)?])
+}
+
+/// Rows and columns exchanged.
+pub(super) fn turned(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let order: Vec<usize> = (0..x.rank()).rev().collect();
+    if order.len() > 2 {
+        return Err(unsupported("more than two axes turned"));
+    }
+    Ok(vec![graph.transpose(&x, &order)?])
+}
+
+/// Repeated along axes of extent 1, and along new ones in front.
+pub(super) fn expand(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    Ok(vec![graph.broadcast_to(&x, node.shape()?)?])
+}
+
+/// The value behind itself along each axis as often as is said.
+pub(super) fn repeat(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let times = node.exprs(1, "repeats")?.unwrap_or_default();
+    let Some(lead) = times.len().checked_sub(x.rank()) else {
+        return Err(shape_error("fewer numbers than axes"));
+    };
+    let (mut narrow, mut wide) = (Vec::new(), Vec::new());
+    for (axis, count) in times.iter().enumerate() {
+        let own = if axis < lead { Expr::ONE } else { x.shape()[axis - lead].clone() };
+        narrow.extend([Expr::ONE, own.clone()]);
+        wide.extend([count.clone(), own]);
+    }
+    let x = graph.reshape(&x, &narrow)?;
+    let x = graph.broadcast_to(&x, wide)?;
+    Ok(vec![graph.reshape(&x, node.shape()?)?])
+}
+
+/// A place along an axis of this extent, counted from the front, and within it.
+fn place(graph: &Graph, at: Expr, extent: &Expr) -> Expr {
+    let ranges = |symbol| graph.builder.range(symbol);
+    let (least, most) = graph.builder.bounds(&at);
+    let at = if most < 0 { &at + extent } else { at };
+    if least < 0 && most >= 0 {
+        return at;
+    }
+    at.max(&Expr::ZERO).min(extent).simplify(&ranges)
+}
+
+/// Elements from a place to another, some apart.
+pub(super) fn slice(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let axis = node.axis((1, "dim"), 0, x.rank())?;
+    let start = start(node, graph, &x, axis, 2)?;
+    let step = node.int(4, "step", 1)?;
+    Ok(vec![graph.slice_axis(&x, axis, start, step, node.shape()?[axis].clone())?])
+}
+
+/// The first element of a slice along an axis.
+fn start(
+    node: &Node<'_>,
+    graph: &Graph,
+    x: &Operand,
+    axis: usize,
+    number: usize,
+) -> Accepted<Expr> {
+    let start = node.expr(number, "start")?.unwrap_or(Expr::ZERO);
+    let (least, most) = graph.builder.bounds(&start);
+    if least < 0 && most >= 0 {
+        return Err(unsupported("a slice whose start may be on either side of zero"));
+    }
+    Ok(place(graph, start, &x.shape()[axis]))
+}
+
+/// One element along an axis, which goes.
+pub(super) fn select(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let axis = node.axis((1, "dim"), 0, x.rank())?;
+    let index = node.expr(2, "index")?.unwrap_or(Expr::ZERO);
+    let index = if graph.builder.bounds(&index).1 < 0 { index + &x.shape()[axis] } else { index };
+    let slice = graph.slice_axis(&x, axis, index, 1, Expr::ONE)?;
+    Ok(vec![graph.reshape(&slice, node.shape()?)?])
+}
+
+/// Values behind each other along an axis; empty vectors count as nothing.
+pub(super) fn concat(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let dtype = node.dtype()?;
+    let rank = node.shape()?.len();
+    let mut values = Vec::new();
+    for value in node.tensors(0, "tensors")?.into_iter().flatten() {
+        let is_nothing = value.rank() == 1 && rank > 1 && value.shape()[0].is_zero();
+        if !is_nothing {
+            values.push(graph.cast(&value, dtype)?);
+        }
+    }
+    let axis = node.axis((1, "dim"), 0, rank)?;
+    Ok(vec![graph.concat(axis, &values)?])
+}
+
+/// Values behind each other along a new axis.
+pub(super) fn stack(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (dtype, shape) = (node.dtype()?, node.shape()?);
+    let axis = node.axis((1, "dim"), 0, shape.len())?;
+    let mut one = shape.to_vec();
+    one[axis] = Expr::ONE;
+    let mut values = Vec::new();
+    for value in node.tensors(0, "tensors")?.into_iter().flatten() {
+        let value = graph.cast(&value, dtype)?;
+        values.push(graph.reshape(&value, &one)?);
+    }
+    Ok(vec![graph.concat(axis, &values)?])
+}
+
+/// Parts along an axis, as many and as long as the trace says; with `away` the axis goes.
+pub(super) fn parts(node: &Node<'_>, graph: &mut Graph, place: usize, away: bool) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let axis = node.axis((place, "dim"), 0, x.rank())?;
+    let (mut results, mut start) = (Vec::new(), Expr::ZERO);
+    for number in 0..node.call.types.len() {
+        let shape = &node.result(number)?.shape;
+        let extent = if away { Expr::ONE } else { shape[axis].clone() };
+        let part = graph.slice_axis(&x, axis, start.clone(), 1, extent.clone())?;
+        results.push(graph.reshape(&part, shape)?);
+        start = start + extent;
+    }
+    Ok(results)
+}
+
+/// Axes run through from their ends.
+pub(super) fn flip(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let axes = match node.ints(1, "dims")? {
+        Some(axes) if axes.is_empty() => Vec::new(),
+        _ => node.axes(1, "dims", x.rank())?,
+    };
+    let (mut starts, mut steps) = (vec![Expr::ZERO; x.rank()], vec![1; x.rank()]);
+    for axis in axes {
+        starts[axis] = &x.shape()[axis] - 1;
+        steps[axis] = -1;
+    }
+    Ok(vec![graph.slice(&x, &starts, &steps, x.shape())?])
+}
+
+/// A number around a value, or less of it; pairs of widths begin with the last axis.
+pub(super) fn pad(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let widths = node.exprs(1, "pad")?.unwrap_or_default();
+    if widths.len() % 2 != 0 || widths.len() > 2 * x.rank() {
+        return Err(shape_error(format!("{} widths for {} axes", widths.len(), x.rank())));
+    }
+    let fill = match node.argument(2, "value") {
+        Some(_) => node.operand_as(graph, (2, "value"), x.dtype())?,
+        None => graph.number(x.dtype(), 0.0),
+    };
+    let (mut low, mut high) = (vec![Expr::ZERO; x.rank()], vec![Expr::ZERO; x.rank()]);
+    for (number, pair) in widths.chunks(2).enumerate() {
+        let axis = x.rank() - 1 - number;
+        (low[axis], high[axis]) = (pair[0].clone(), pair[1].clone());
+    }
+    Ok(vec![graph.pad(&x, &fill, &low, &high, &vec![0; x.rank()])?])
+}
+
+/// Elements above, or below, a diagonal; zeros elsewhere.
+pub(super) fn triangle(node: &Node<'_>, graph: &mut Graph, is_upper: bool) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let diagonal = node.expr(1, "diagonal")?.unwrap_or(Expr::ZERO);
+    let Some(lead) = x.rank().checked_sub(2) else {
+        return Err(shape_error("a triangle of less than two axes"));
+    };
+    let plane = x.shape()[lead..].to_vec();
+    let row = graph.iota(DType::I64, &plane, 0)?;
+    let column = graph.iota(DType::I64, &plane, 1)?;
+    let shift = graph.dimension(diagonal);
+    let edge = graph.add(&row, &shift)?;
+    let kept = match is_upper {
+        true => graph.greater_equal(&column, &edge)?,
+        false => graph.less_equal(&column, &edge)?,
+    };
+    let zero = Operand::of_scalar(tensor::Scalar::zero(x.dtype()));
+    Ok(vec![graph.select(&kept, &x, &zero)?])
+}
+
+/// `as_strided(self, size, stride, storage_offset)`: elements at places of memory, which follow
+/// from how the operand lies there for PyTorch.
+pub(super) fn strided(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let not_fixed = || unsupported("memory whose extent is not fixed");
+    let shape = front::constant_shape(x.shape()).ok_or_else(not_fixed)?;
+    let size = front::constant_shape(node.shape()?).ok_or_else(not_fixed)?;
+    let wanted = node.ints(2, "stride")?.unwrap_or_default();
+    let offset = node.int(3, "storage_offset", 0)?;
+    let own = node.strides(0).unwrap_or_else(|| row_major(&shape));
+    let alike = |(at, extent): (usize, &usize)| *extent == 1 || own.get(at) == wanted.get(at);
+    if offset == 0 && size == shape && size.iter().enumerate().all(alike) {
+        return Ok(vec![x]);
+    }
+    // The elements in the order of memory, which has no gaps.
+    let mut order: Vec<usize> = (0..shape.len()).collect();
+    order.sort_by_key(|&axis| std::cmp::Reverse((own[axis], shape[axis])));
+    let turned: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
+    let dense = row_major(&turned);
+    if (0..order.len()).any(|at| turned[at] != 1 && dense[at] != own[order[at]]) {
+        return Err(unsupported("memory with gaps"));
+    }
+    let memory = graph.transpose(&x, &order)?;
+    let memory = graph.reshape(&memory, &[x.shape().iter().product::<Expr>()])?;
+    let result = node.shape()?;
+    let mut index = graph.full(result, tensor::Scalar::i64(offset))?;
+    for (axis, &stride) in wanted.iter().enumerate().take(result.len()) {
+        let step = graph.iota(DType::I64, result, axis)?;
+        let step = graph.mul_number(&step, stride as f64)?;
+        index = graph.add(&index, &step)?;
+    }
+    Ok(vec![front::gather_axis(graph, &memory, 0, &index)?])
+}
+
+/// How far apart neighbours along each axis lie.
+fn row_major(shape: &[usize]) -> Vec<i64> {
+    let mut strides = vec![1; shape.len()];
+    for axis in (1..shape.len()).rev() {
+        strides[axis - 1] = strides[axis] * shape[axis].max(1) as i64;
+    }
+    strides
+}
+
+/// `copy(self, src)`: the second in the shape and type of the first.
+pub(super) fn copy(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let source = node.operand_as(graph, (1, "src"), node.dtype()?)?;
+    Ok(vec![graph.broadcast_to(&source, node.shape()?)?])
+}
+
+/// A value with another in the place of a slice of it.
+pub(super) fn slice_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, source) = (node.tensor(0, "self")?, node.tensor(1, "src")?);
+    let axis = node.axis((2, "dim"), 0, x.rank())?;
+    let start = start(node, graph, &x, axis, 3)?;
+    let step = node.int(5, "step", 1)?;
+    let source = graph.cast(&source, x.dtype())?;
+    replaced(graph, &x, &source, axis, &start, step)
+}
+
+/// A value with another in the place of one element along an axis.
+pub(super) fn select_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, source) = (node.tensor(0, "self")?, node.tensor(1, "src")?);
+    let axis = node.axis((2, "dim"), 0, x.rank())?;
+    let index = node.expr(3, "index")?.unwrap_or(Expr::ZERO);
+    let index = if graph.builder.bounds(&index).1 < 0 { index + &x.shape()[axis] } else { index };
+    let mut shape = x.shape().to_vec();
+    shape[axis] = Expr::ONE;
+    let source = graph.cast(&source, x.dtype())?;
+    let source = graph.reshape(&source, &shape)?;
+    replaced(graph, &x, &source, axis, &index, 1)
+}
+
+fn replaced(
+    graph: &mut Graph,
+    x: &Operand,
+    source: &Operand,
+    axis: usize,
+    start: &Expr,
+    step: i64,
+) -> Lowered {
+    let count = source.shape()[axis].clone();
+    if step == 1 {
+        let behind = start + &count;
+        let rest = &x.shape()[axis] - &behind;
+        let before = graph.slice_axis(x, axis, Expr::ZERO, 1, start.clone())?;
+        let after = graph.slice_axis(x, axis, behind, 1, rest)?;
+        return Ok(vec![graph.concat(axis, &[before, source.clone(), after])?]);
+    }
+    let index = graph.iota(DType::I64, &[count], 0)?;
+    let index = graph.mul_number(&index, step as f64)?;
+    let start = graph.dimension(start.clone());
+    let index = graph.add(&index, &start)?;
+    let op = Op::Scatter { axes: vec![axis], batch: 0, position: axis, reduction: None };
+    Ok(vec![graph.scatter(x, source, &[index], op)?])
+}

@@ -1,0 +1,233 @@
+//! A trace as data, and its text.
+//!
+//! ```text
+//! trace {
+//!   symbol s0: 2..=4096
+//!   input %x: f32[s0, 3]
+//!   weight %w: f32[4, 3]
+//!   %t: f32[3, 4] = aten.t.default(%w)
+//!   %y: f32[s0, 4] = aten.mm.default(%x, %t)
+//!   %best: (f32[s0], i64[s0]) = aten.max.dim(%y, -1, keepdim = false)
+//!   %v: f32[s0] = getitem(%best, 0)
+//!   return %v
+//! }
+//! ```
+//!
+//! An argument is `none`, `true`, `false`, a float, a string, an element type, an expression over
+//! symbols, a value or a list of arguments. A type may say `strides [1, 4]` behind it. A result
+//! that a node does not give has type `none`. Names are free of meaning; the order of inputs and
+//! weights is that of the values given for them.
+
+use base::Id;
+use base::text::{Parser, TextError, Token};
+use sym::{Expr, Range, SymbolId};
+use tensor::DType;
+
+/// A trace.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct AtenTrace {
+    /// Sizes that are not fixed; symbol `n` of the expressions is the one at place `n`.
+    pub symbols: Vec<TraceSymbol>,
+    /// What a run is given.
+    pub inputs: Vec<(String, Declared)>,
+    /// What is given once.
+    pub weights: Vec<(String, Declared)>,
+    /// The nodes, each behind those that it reads.
+    pub calls: Vec<TraceNode>,
+    /// The names of the results.
+    pub results: Vec<String>,
+}
+
+/// A size that is not fixed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceSymbol {
+    /// What it is called.
+    pub name: String,
+    /// The values that it may take.
+    pub range: Range,
+}
+
+/// The type of a value.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Declared {
+    /// The element type.
+    pub dtype: DType,
+    /// The extents.
+    pub shape: Vec<Expr>,
+    /// How far apart neighbours along each axis lie in memory, where PyTorch does not have the
+    /// elements row-major. It is of consequence to what reads memory as it lies, alone.
+    pub strides: Option<Vec<i64>>,
+}
+
+/// A node: an operator called with arguments.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceNode {
+    /// What its result is called.
+    pub name: String,
+    /// The types of its results; none of one that it does not give.
+    pub types: Vec<Option<Declared>>,
+    /// Whether the value is a list of results, of which others take one by `getitem`.
+    pub is_list: bool,
+    /// The operator with its overload.
+    pub operator: String,
+    /// Arguments by place.
+    pub arguments: Vec<TraceArgument>,
+    /// Arguments by name.
+    pub named: Vec<(String, TraceArgument)>,
+}
+
+/// An argument.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TraceArgument {
+    /// What stands for an argument that is left out.
+    None,
+    /// A flag.
+    Bool(bool),
+    /// An integer.
+    Integer(Expr),
+    /// A number that is not whole by type.
+    Float(f64),
+    /// A word.
+    Text(String),
+    /// An element type.
+    DType(DType),
+    /// The value of an input, a weight or a node.
+    Value(String),
+    /// Several.
+    List(Vec<TraceArgument>),
+}
+
+type Parsed<T> = Result<T, TextError>;
+
+impl AtenTrace {
+    /// Reads a trace.
+    ///
+    /// # Errors
+    /// Where the text is none, and what was expected there.
+    pub fn parse(text: &str) -> Parsed<AtenTrace> {
+        let (mut parser, mut trace) = (Parser::new(text), AtenTrace::default());
+        parser.expect_keyword("trace")?;
+        parser.expect("{")?;
+        while !parser.keyword("return") {
+            trace.parse_line(&mut parser)?;
+        }
+        if !parser.at("}") {
+            trace.results.push(parser.prefixed('%')?.to_owned());
+            while parser.eat(",") {
+                trace.results.push(parser.prefixed('%')?.to_owned());
+            }
+        }
+        parser.expect("}")?;
+        parser.expect_end()?;
+        Ok(trace)
+    }
+
+    fn parse_line(&mut self, parser: &mut Parser<'_>) -> Parsed<()> {
+        if parser.keyword("symbol") {
+            let name = parser.identifier()?.to_owned();
+            parser.expect(":")?;
+            let range = sym::parse_range(parser)?;
+            self.symbols.push(TraceSymbol { name, range });
+        } else if parser.keyword("input") {
+            let declared = self.parse_declaration(parser)?;
+            self.inputs.push(declared);
+        } else if parser.keyword("weight") {
+            let declared = self.parse_declaration(parser)?;
+            self.weights.push(declared);
+        } else {
+            let call = self.parse_call(parser)?;
+            self.calls.push(call);
+        }
+        Ok(())
+    }
+
+    fn parse_declaration(&self, parser: &mut Parser<'_>) -> Parsed<(String, Declared)> {
+        let name = parser.prefixed('%')?.to_owned();
+        parser.expect(":")?;
+        Ok((name, self.parse_type(parser)?))
+    }
+
+    fn parse_type(&self, parser: &mut Parser<'_>) -> Parsed<Declared> {
+        let dtype = parse_dtype(parser)?;
+        let shape = parser.list("[", ",", "]", |parser| self.parse_expr(parser))?;
+        let is_strided = parser.keyword("strides");
+        let strides =
+            is_strided.then(|| parser.list("[", ",", "]", Parser::integer)).transpose()?;
+        Ok(Declared { dtype, shape, strides })
+    }
+
+    fn parse_expr(&self, parser: &mut Parser<'_>) -> Parsed<Expr> {
+        let resolve = &mut |name: &str| {
+            let place = self.symbols.iter().position(|symbol| symbol.name == name);
+            place.map(<SymbolId as Id>::new)
+        };
+        sym::parse_expr(parser, resolve)
+    }
+
+    fn parse_call(&self, parser: &mut Parser<'_>) -> Parsed<TraceNode> {
+        let name = parser.prefixed('%')?.to_owned();
+        parser.expect(":")?;
+        let optional = |parser: &mut Parser<'_>| match parser.keyword("none") {
+            true => Ok(None),
+            false => self.parse_type(parser).map(Some),
+        };
+        let is_list = parser.at("(");
+        let types = match is_list {
+            true => parser.list("(", ",", ")", optional)?,
+            false => vec![optional(parser)?],
+        };
+        parser.expect("=")?;
+        let operator = parser.identifier()?.to_owned();
+        let (mut arguments, mut named) = (Vec::new(), Vec::new());
+        parser.list("(", ",", ")", |parser| {
+            let is_named = *parser.peek_at(1) == Token::Punctuation("=");
+            if is_named {
+                let name = parser.identifier()?.to_owned();
+                parser.expect("=")?;
+                named.push((name, self.parse_argument(parser)?));
+            } else {
+                arguments.push(self.parse_argument(parser)?);
+            }
+            Ok(())
+        })?;
+        Ok(TraceNode { name, types, is_list, operator, arguments, named })
+    }
+
+    fn parse_argument(&self, parser: &mut Parser<'_>) -> Parsed<TraceArgument> {
+        let negative = usize::from(parser.at("-"));
+        let token = parser.peek_at(negative).clone();
+        Ok(match token {
+            Token::Float(_) | Token::Identifier("inf" | "nan") => {
+                TraceArgument::Float(parser.float()?)
+            }
+            Token::Identifier("none") => {
+                parser.next();
+                TraceArgument::None
+            }
+            Token::Identifier(word @ ("true" | "false")) => {
+                parser.next();
+                TraceArgument::Bool(word == "true")
+            }
+            Token::Identifier(word) if DType::all().any(|dtype| dtype.name() == word) => {
+                TraceArgument::DType(parse_dtype(parser)?)
+            }
+            Token::String(_) => TraceArgument::Text(parser.string()?),
+            Token::Prefixed('%', _) => TraceArgument::Value(parser.prefixed('%')?.to_owned()),
+            Token::Punctuation("[") => {
+                let item = |parser: &mut Parser<'_>| self.parse_argument(parser);
+                TraceArgument::List(parser.list("[", ",", "]", item)?)
+            }
+            _ => TraceArgument::Integer(self.parse_expr(parser)?),
+        })
+    }
+}
+
+fn parse_dtype(parser: &mut Parser<'_>) -> Parsed<DType> {
+    let Token::Identifier(word) = *parser.peek() else {
+        return Err(parser.unexpected("an element type"));
+    };
+    let found = DType::all().find(|dtype| dtype.name() == word);
+    let found = found.ok_or_else(|| parser.unexpected("an element type"))?;
+    parser.next();
+    Ok(found)
+}

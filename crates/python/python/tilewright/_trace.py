@@ -1,0 +1,266 @@
+"""FX graphs as traces: the text that the compiler reads of a graph of PyTorch.
+
+No operator is known here. A node is its name, its target as a string, its arguments and the types of
+its results; sizes that are not fixed are expressions over the symbols of the graph's shapes, so what
+computes sizes leaves nothing behind. ``Trace.text`` is the text, ``Trace.inputs`` and
+``Trace.weights`` say which placeholders its inputs and weights are.
+"""
+
+import json
+import math
+
+import torch
+
+# The compiler's names of element types.
+DTYPES = {
+    torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
+    torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8",
+    torch.uint64: "u64", torch.uint32: "u32", torch.uint16: "u16", torch.uint8: "u8",
+    torch.bool: "bool",
+}  # fmt: skip
+
+
+class Refused(Exception):
+    """What a trace has no words for: a message that names it."""
+
+
+def dtype_name(dtype):
+    """The compiler's name of an element type."""
+    if dtype not in DTYPES:
+        raise Refused(f"there is no element type like {dtype}")
+    return DTYPES[dtype]
+
+
+def is_size(value):
+    """Whether a value is an integer of Python, known or not."""
+    return isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool)
+
+
+class Words:
+    """Sizes as text: ``div`` and ``mod`` are the words for rounded quotients and their rest."""
+
+    def __init__(self, div="div", mod="mod"):
+        self.div, self.mod = div, mod
+        self.symbols = {}
+
+    def size(self, value):
+        """An integer, known or not."""
+        return str(value) if isinstance(value, int) else self.expression(value.node.expr)
+
+    def expression(self, expression):
+        """An expression of sympy over integers."""
+        kind = type(expression).__name__
+        arguments = lambda: [self.expression(it) for it in expression.args]  # noqa: E731
+        if expression.is_Integer:
+            return str(int(expression)) if expression >= 0 else f"({int(expression)})"
+        if expression.is_Symbol:
+            name = str(expression)
+            if not name.startswith("s"):
+                raise Refused(f"the size {name} depends on data")
+            self.symbols[name] = expression
+            return name
+        if expression.is_Add:
+            return "(" + " + ".join(arguments()) + ")"
+        if expression.is_Mul:
+            return "(" + " * ".join(arguments()) + ")"
+        if expression.is_Pow and expression.exp.is_Integer and expression.exp > 0:
+            return "(" + " * ".join([self.expression(expression.base)] * int(expression.exp)) + ")"
+        if kind in ("FloorDiv", "CleanDiv"):
+            return "({} {} {})".format(arguments()[0], self.div, arguments()[1])
+        if kind in ("Mod", "PythonMod"):
+            return "({} {} {})".format(arguments()[0], self.mod, arguments()[1])
+        if kind == "ModularIndexing":
+            base, divisor, modulus = arguments()
+            return f"(({base} {self.div} {divisor}) {self.mod} {modulus})"
+        if kind in ("Max", "Min"):
+            first, *rest = arguments()
+            for other in rest:
+                first = f"{kind.lower()}({first}, {other})"
+            return first
+        raise Refused(f"the size {expression} is no formula of whole numbers")
+
+
+def _of_size(value):
+    """A function from the values of symbols, by name, to an integer that a graph gives."""
+    words = Words("//", "%")
+    code = compile(words.size(value), "<size>", "eval")
+    return lambda symbols: eval(code, {"min": min, "max": max}, symbols)  # noqa: S307
+
+
+class Writer:
+    """Types, arguments and calls as text."""
+
+    def __init__(self):
+        self.words = Words()
+
+    def type(self, value):
+        """The type of a tensor: element type and extents."""
+        if value.layout != torch.strided or getattr(value, "is_nested", False):
+            raise Refused(f"a tensor of layout {value.layout}")
+        if value.device.type != "cpu":
+            raise Refused(f"a tensor on {value.device}")
+        if value.is_quantized:
+            raise Refused("a quantised tensor")
+        shape = ", ".join(self.words.size(extent) for extent in value.shape)
+        strides = ""
+        if all(isinstance(it, int) for it in (*value.shape, *value.stride())) and (
+                not value.is_contiguous()):
+            strides = f" strides [{', '.join(map(str, value.stride()))}]"
+        return f"{dtype_name(value.dtype)}[{shape}]{strides}"
+
+    def types(self, value):
+        """The types of what a node gives."""
+        if isinstance(value, (list, tuple)):
+            types = [self.type(it) if isinstance(it, torch.Tensor) else "none" for it in value]
+            return "(" + ", ".join(types) + ("," if len(types) == 1 else "") + ")"
+        return self.type(value)
+
+    def call_text(self, node):
+        """An operator with its arguments."""
+        target = str(node.target) if isinstance(node.target, torch._ops.OpOverload) else (
+            getattr(node.target, "__name__", str(node.target)))
+        arguments = [self.argument(it) for it in node.args]
+        arguments += [f"{name} = {self.argument(it)}" for name, it in node.kwargs.items()]
+        return f"{target}({', '.join(arguments)})"
+
+    def argument(self, value):
+        """An argument of a node."""
+        if isinstance(value, torch.fx.Node):
+            inner = value.meta.get("val")
+            if is_size(inner) or isinstance(inner, (bool, float)):
+                return self.argument(inner)
+            if isinstance(inner, (torch.SymBool, torch.SymFloat)):
+                raise Refused(f"a number that follows from sizes, {value.name}")
+            return f"%{value.name}"
+        if value is None or isinstance(value, (torch.layout, torch.memory_format)):
+            return "none"
+        if isinstance(value, torch.device):
+            if value.type != "cpu":
+                raise Refused(f"the device {value}")
+            return "none"
+        if isinstance(value, bool):
+            return str(value).lower()
+        if is_size(value):
+            return self.words.size(value)
+        if isinstance(value, float):
+            return repr(value) if math.isfinite(value) else str(value)
+        if isinstance(value, str):
+            return json.dumps(value)
+        if isinstance(value, torch.dtype):
+            return dtype_name(value)
+        if isinstance(value, (list, tuple)):
+            return "[" + ", ".join(self.argument(it) for it in value) + "]"
+        raise Refused(f"an argument of type {type(value).__name__}")
+
+
+class Trace(Writer):
+    """The trace of a graph. ``static`` are the numbers of placeholders whose tensors are weights."""
+
+    def __init__(self, module, static=()):
+        super().__init__()
+        self.module = module
+        # For each input of the trace, the number of its placeholder.
+        self.inputs = []
+        # For each weight, the number of its placeholder, or the tensor itself.
+        self.weights = []
+        # For each symbol, how a call's arguments tell it: a placeholder, and an axis of it or none.
+        self.sources = {}
+        # For each output: a number of the trace's, a function of the symbols, or a constant.
+        self.outputs = []
+        self.nodes = 0
+        self._lines, self._declared, self._results = [], [], []
+        number = 0
+        for node in module.graph.nodes:
+            if node.op == "placeholder":
+                self._placeholder(node, number, number in static)
+                number += 1
+            elif node.op == "get_attr":
+                self._attribute(node)
+            elif node.op == "call_function":
+                self._call(node)
+            elif node.op == "output":
+                self._output(node.args[0])
+            else:
+                raise Refused(f"node {node.name}: a graph of {node.op}")
+        self.text = self._text()
+
+    def _placeholder(self, node, number, is_weight):
+        value = node.meta.get("val")
+        if isinstance(value, torch.SymInt):
+            if value.node.expr.is_Symbol:
+                self.sources.setdefault(str(value.node.expr), (number, None))
+        elif isinstance(value, torch.Tensor):
+            if not is_weight:
+                for axis, extent in enumerate(value.shape):
+                    if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                        self.sources.setdefault(str(extent.node.expr), (number, axis))
+            kind, places = ("weight", self.weights) if is_weight else ("input", self.inputs)
+            self._declared.append(f"  {kind} %{node.name}: {self.type(value)}")
+            places.append(number)
+        elif node.users:
+            raise Refused(f"input {node.name} is no tensor")
+
+    def _attribute(self, node):
+        value = self.module
+        for part in node.target.split("."):
+            value = getattr(value, part)
+        if not isinstance(value, torch.Tensor):
+            raise Refused(f"attribute {node.target} is no tensor")
+        self._declared.append(f"  weight %{node.name}: {self.type(value)}")
+        self.weights.append(value)
+
+    def _call(self, node):
+        value = node.meta.get("val")
+        if is_size(value) or isinstance(value, (bool, float, torch.SymBool, torch.SymFloat)):
+            return
+        self.nodes += 1
+        try:
+            self._lines.append(f"  %{node.name}: {self.types(value)} = {self.call_text(node)}")
+        except Refused as refused:
+            raise Refused(f"node {node.name} ({node.target}): {refused}") from None
+
+    def _output(self, values):
+        for value in values if isinstance(values, (list, tuple)) else [values]:
+            inner = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
+            if isinstance(inner, torch.Tensor):
+                self.outputs.append(len(self._results))
+                self._results.append(f"%{value.name}")
+            elif isinstance(inner, torch.SymInt):
+                self.outputs.append(_of_size(inner))
+                self.words.size(inner)
+            elif isinstance(inner, (list, tuple, torch.SymBool, torch.SymFloat)):
+                raise Refused(f"output {value.name} is no tensor")
+            else:
+                # A number or nothing, the same in each run.
+                self.outputs.append(lambda _, inner=inner: inner)
+
+    def _text(self):
+        symbols, axes = [], []
+        for name, symbol in self.words.symbols.items():
+            if name not in self.sources:
+                raise Refused(f"no input has the size {name}")
+            number, axis = self.sources[name]
+            symbols.append(f"  symbol {name}: {self._range(symbol)}")
+            if axis is None or number not in self.inputs:
+                # A size that no input has comes as the length of one.
+                axes.append(f"  input %size_{name}: bool[{name}]")
+                self.inputs.append((name,))
+        returned = f"  return {', '.join(self._results)}".rstrip()
+        lines = [*symbols, *self._declared, *axes, *self._lines, returned]
+        return "\n".join(["trace {", *lines, "}"])
+
+    def _range(self, symbol):
+        environment = self._environment()
+        known = environment.var_to_range.get(symbol) if environment is not None else None
+        low = int(known.lower) if known is not None and known.lower.is_Integer else 0
+        high = known.upper if known is not None else None
+        is_bounded = high is not None and high.is_Integer and high < 2**40
+        return f"{max(low, 0)}..={int(high)}" if is_bounded else f"{max(low, 0)}.."
+
+    def _environment(self):
+        for node in self.module.graph.nodes:
+            value = node.meta.get("val")
+            for it in [value, *getattr(value, "shape", ())]:
+                if isinstance(it, torch.SymInt):
+                    return it.node.shape_env
+        return None

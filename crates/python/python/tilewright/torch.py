@@ -1,0 +1,331 @@
+"""``torch.compile(model, backend="tilewright")``.
+
+Dynamo captures a graph, PyTorch's aot_autograd makes it functional (mutation of inputs and buffers
+becomes results that it writes back) and, where gradients are wanted, splits it into a forward and a
+backward half. What is here turns each into a trace (:mod:`tilewright._trace`) and runs it.
+
+Nodes that the compiler has no operator for are decomposed by PyTorch where it can; what is left is
+run by PyTorch itself, and a warning names each such node with the reason. :func:`reports` says of
+each graph compiled so far how many pieces it came to and what was left.
+
+Parameters are shared, not copied. When one has changed since the last call, by an optimiser or
+``load_state_dict``, what the compiler had made of it ahead of time is computed anew; nothing is
+compiled. Sizes that Dynamo marks as dynamic stay symbols, so one compile serves all of them.
+
+Options, as ``torch.compile(.., options={..})``: those of :func:`tilewright.compile` but ``dims`` and
+``shapes``; threads are ``torch.get_num_threads()`` if nothing is said.
+"""
+
+import collections
+import functools
+import operator
+import threading
+import time
+import warnings
+
+import numpy as np
+import torch
+
+from . import _native
+from ._model import NO_OPTIONS
+from ._model import options as checked_options
+from ._trace import Refused, Trace, Writer, dtype_name, is_size
+
+_REPORTS = collections.deque(maxlen=256)
+
+
+class EagerWarning(UserWarning):
+    """Nodes are run by PyTorch, not by compiled code."""
+
+
+class Report:
+    """What became of a graph: ``nodes`` compiled, ``pieces`` they came to, the ``eager`` nodes with
+    reasons, ``seconds`` spent so far in this package, of which ``compile_seconds`` in the compiler,
+    ``compiles`` and ``refits`` so far."""
+
+    def __init__(self):
+        self.nodes = self.pieces = self.compiles = self.refits = 0
+        self.seconds = self.compile_seconds = 0.0
+        self.eager = []
+
+    def __repr__(self):
+        return (f"<tilewright.torch.Report: {self.nodes} nodes in {self.pieces} pieces, "
+                f"{len(self.eager)} eager, {self.compiles} compiles, {self.seconds:.3f} s>")
+
+
+def kept_reports():
+    """Where reports are kept, as long as they are among the last."""
+    return _REPORTS
+
+
+def reports():
+    """The reports of the last graphs, oldest first."""
+    return list(_REPORTS)
+
+
+@functools.lru_cache(maxsize=None)
+def operators():
+    """The names of the operators that the compiler has."""
+    return frozenset(_native.aten_operators())
+
+
+@functools.lru_cache(maxsize=None)
+def decompositions():
+    """PyTorch's decompositions of the operators that the compiler lacks."""
+    from torch._decomp import core_aten_decompositions, decomposition_table
+
+    table = {**decomposition_table, **core_aten_decompositions()}
+    return {key: it for key, it in table.items() if str(key) not in operators()}
+
+
+def backend(module, example_inputs, *, options=None, mode=None):
+    """The backend, as ``torch.compile`` calls it."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    del mode
+    given = _options(options)
+    compiler = functools.partial(_compiled, options=given, inference=False)
+    inference = functools.partial(_compiled, options=given, inference=True)
+    made = aot_autograd(
+        fw_compiler=compiler, bw_compiler=compiler, inference_compiler=inference,
+        decompositions=decompositions(),
+    )  # fmt: skip
+    return made(module, example_inputs)
+
+
+def _options(given):
+    given = {"threads": torch.get_num_threads(), **(given or {})}
+    for name in ("dims", "shapes"):
+        if name in given:
+            raise TypeError(f"options[{name!r}]: sizes are those of the tensors given")
+    return checked_options(**{**NO_OPTIONS, **given})
+
+
+def _static_placeholders():
+    """The numbers of inputs that are parameters and buffers, which stay where they are."""
+    context = torch._guards.TracingContext.try_get()
+    metadata = None if context is None else context.fw_metadata
+    return frozenset(getattr(metadata, "static_input_indices", None) or ())
+
+
+def _compiled(module, example_inputs, *, options, inference):
+    """A function for a graph of ATen operators, whose nodes have their values' types."""
+    report = Report()
+    del example_inputs
+    static = _static_placeholders() if inference else frozenset()
+    made = compiled_graph(module, static, options, report)
+    _REPORTS.append(report)
+
+    def run(arguments):
+        given = list(arguments)
+        arguments.clear()
+        return made(given)
+
+    # The one argument is the list of inputs, which is emptied.
+    run._boxed_call = True
+    return run
+
+
+def compiled_graph(module, static, options, report):
+    """A function from the list of a graph's inputs to that of its outputs. The inputs of numbers in
+    ``static`` are weights."""
+    started = time.perf_counter()
+    reasons = _unsupported(module)
+    made = (
+        _partitioned(module, static, options, report, reasons) if reasons
+        else _Piece(module, static, options, report)
+    )  # fmt: skip
+    report.seconds += time.perf_counter() - started
+    return made
+
+
+def _unsupported(module):
+    """Nodes that the compiler has no operator for, or refuses, with the reasons."""
+    reasons = {}
+    for node in module.graph.nodes:
+        if node.op in ("call_function", "get_attr"):
+            reason = _reason(node)
+            if reason:
+                reasons[node] = reason
+    if not reasons:
+        names = {node.name: node for node in module.graph.nodes}
+        try:
+            refused = _native.refused_nodes(Trace(module).text)
+        except Refused as error:
+            return {node: str(error) for node in module.graph.nodes if node.op == "call_function"}
+        reasons = {names[name]: text for name, text in refused if name in names}
+    return reasons
+
+
+def _reason(node):
+    """Why a node cannot stand in a trace; none where it can."""
+    value = node.meta.get("val")
+    if node.op == "get_attr" or isinstance(value, (int, torch.SymInt)):
+        return None
+    writer, name = Writer(), str(node.target)
+    if node.target is not operator.getitem and name not in operators():
+        return f"there is no operator {name}"
+    try:
+        writer.types(value)
+        writer.call_text(node)
+        for argument in node.all_input_nodes:
+            if not is_size(argument.meta.get("val")):
+                writer.types(argument.meta.get("val"))
+    except Refused as refused:
+        return str(refused)
+    except AttributeError:
+        return "it gives no tensor"
+    return None
+
+
+def _partitioned(module, static, options, report, reasons):
+    """The graph with what can be compiled in pieces; PyTorch runs the rest."""
+    from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
+    from torch.fx.passes.operator_support import OperatorSupportBase
+
+    class Support(OperatorSupportBase):
+        def is_node_supported(self, submodules, node):
+            return node.op == "call_function" and node not in reasons
+
+    placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
+    weights = {placeholders[number] for number in static if number < len(placeholders)}
+    report.eager = [(node.name, str(node.target), reason) for node, reason in reasons.items()]
+    named = "\n".join(f"  {name} ({target}): {reason}" for name, target, reason in report.eager)
+    warnings.warn(f"PyTorch runs these nodes:\n{named}", EagerWarning, stacklevel=2)
+    partitioner = CapabilityBasedPartitioner(
+        module, Support(), allows_single_node_partition=True)
+    fused = partitioner.fuse_partitions(partitioner.propose_partitions())
+    for node in list(fused.graph.nodes):
+        if node.op != "call_module" or not node.target.startswith("fused_"):
+            continue
+        part = getattr(fused, node.target)
+        own = frozenset(at for at, it in enumerate(node.args) if it.name in weights)
+        try:
+            piece = _Piece(part, own, options, report)
+        except Refused as refused:
+            report.eager.append((node.target, "partition", str(refused)))
+            warnings.warn(f"PyTorch runs {node.target}: {refused}", EagerWarning, stacklevel=2)
+            continue
+        single = not isinstance(_output_of(part), (list, tuple))
+        setattr(fused, node.target, _PieceModule(piece, single))
+    fused.recompile()
+    return lambda given: fused(*given)
+
+
+def _output_of(module):
+    return next(node.args[0] for node in module.graph.nodes if node.op == "output")
+
+
+class _PieceModule(torch.nn.Module):
+    """A piece in the place of the submodule that it was made of."""
+
+    def __init__(self, piece, single):
+        super().__init__()
+        self.piece, self.single = piece, single
+
+    def forward(self, *arguments):
+        results = self.piece(arguments)
+        return results[0] if self.single else results
+
+
+class _Piece:
+    """A graph that compiled code runs. Code is made at the first call, when weights are there."""
+
+    def __init__(self, module, static, options, report):
+        self.report, self.options, self.module = report, options, module
+        self.static = static
+        self.trace = Trace(module, static)
+        report.nodes += self.trace.nodes
+        report.pieces += 1
+        self.native, self.state = None, None
+        self.settling = threading.Lock()
+        self.dtypes = [
+            value.meta["val"].dtype
+            for value in self._values()
+            if isinstance(value, torch.fx.Node) and isinstance(value.meta.get("val"), torch.Tensor)
+        ]
+
+    def _values(self):
+        output = _output_of(self.module)
+        return output if isinstance(output, (list, tuple)) else [output]
+
+    def __call__(self, given):
+        trace = self.trace
+        weights = [given[it] if isinstance(it, int) else it for it in trace.weights]
+        try:
+            state = [(it.data_ptr(), it._version) for it in weights]
+        except RuntimeError:
+            # Tensors made under inference_mode do not count their changes: they are inputs.
+            self.static, self.native = frozenset(), None
+            self.trace = trace = Trace(self.module)
+            weights = trace.weights
+            state = None
+        if self.native is None or state != self.state:
+            with self.settling:
+                if self.native is None or state != self.state:
+                    self._settle(weights, state)
+        symbols = {
+            name: given[number] if axis is None else given[number].shape[axis]
+            for name, (number, axis) in trace.sources.items()
+        }
+        inputs = [
+            _array(given[it]) if isinstance(it, int) else _length(symbols[it[0]])
+            for it in trace.inputs
+        ]
+        outputs = self.native.run(inputs)
+        return [
+            _tensor(outputs[it], self.dtypes[it]) if isinstance(it, int) else it(symbols)
+            for it in trace.outputs
+        ]
+
+    def _settle(self, weights, state):
+        """Compiles, or takes note of changed weights."""
+        started = time.perf_counter()
+        places = state and [pointer for pointer, _ in state]
+        before = self.state and [pointer for pointer, _ in self.state]
+        if self.native is not None and places == before and self.shared:
+            self.native.refit()
+            self.report.refits += 1
+        else:
+            arrays = [(_array(it), dtype_name(it.dtype)) for it in weights]
+            # A weight that had to be copied does not change where the compiler sees it.
+            self.shared = all(
+                array.ctypes.data == it.data_ptr() or it.numel() == 0
+                for (array, _), it in zip(arrays, weights)
+            )
+            options = {**self.options, "symbolic": True} if self.trace.words.symbols else (
+                self.options)
+            self.native = _native.compile_trace(self.trace.text, arrays, options)
+            self.report.compiles += 1
+        self.state = state
+        elapsed = time.perf_counter() - started
+        self.report.seconds += elapsed
+        self.report.compile_seconds += elapsed
+
+
+# Types that NumPy lacks, as unsigned integers of the same width.
+_AS_BITS = {torch.bfloat16: torch.uint16}
+
+
+def _array(tensor):
+    """The array that shares a tensor's memory, where that lies row-major and without gaps."""
+    if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
+        raise TypeError(f"a dense tensor on the CPU is needed, not {type(tensor).__name__}")
+    tensor = tensor.detach()
+    if tensor.is_conj() or tensor.is_neg():
+        tensor = tensor.resolve_conj().resolve_neg()
+    if not tensor.is_contiguous():
+        tensor = tensor.contiguous()
+    if tensor.dtype in _AS_BITS:
+        tensor = tensor.view(_AS_BITS[tensor.dtype])
+    return tensor.numpy()
+
+
+def _length(count):
+    return np.empty(int(count), np.bool_)
+
+
+def _tensor(array, dtype):
+    """A tensor over an array's memory."""
+    tensor = torch.from_numpy(array)
+    return tensor.view(dtype) if dtype in _AS_BITS else tensor

@@ -1,0 +1,104 @@
+//! A compiled trace of PyTorch's operators: what `tilewright.torch` runs.
+//!
+//! Arrays stand for tensors here, of the same bits: those of types that NumPy lacks are unsigned
+//! integers as wide. Weights are shared; when their elements have changed, [`Traced::refit`] is to
+//! be called before the next run.
+
+use std::sync::{PoisonError, RwLock};
+
+use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyDict, PyList};
+use tilewright::{DType, Executable, Limits, Port, Tensor};
+
+use crate::errors::{exception, unlocked};
+use crate::model::interruptible;
+use crate::options::options;
+use crate::{memory, values};
+
+/// A compiled trace.
+#[pyclass(frozen, module = "tilewright._native")]
+pub(crate) struct Traced {
+    /// Locked without the interpreter's lock held, which who holds it may wait for.
+    executable: RwLock<Executable>,
+    inputs: Vec<Port>,
+}
+
+/// The names of the operators that traces may have.
+#[pyfunction]
+pub(crate) fn aten_operators() -> Vec<String> {
+    tilewright::aten_operators()
+}
+
+/// The nodes of a trace that are not supported: their names, with what is said of each.
+#[pyfunction]
+pub(crate) fn refused_nodes(py: Python<'_>, trace: &str) -> PyResult<Vec<(String, String)>> {
+    let refused = unlocked(py, || tilewright::refused_nodes(trace, &Limits::default()))?;
+    Ok(refused.into_iter().map(|(node, found)| (node, found.to_string())).collect())
+}
+
+/// Compiles a trace whose weights are these arrays.
+#[pyfunction]
+pub(crate) fn compile_trace(
+    py: Python<'_>,
+    trace: String,
+    weights: Vec<(Bound<'_, PyUntypedArray>, String)>,
+    given: &Bound<'_, PyDict>,
+) -> PyResult<Traced> {
+    let options = options(given)?;
+    let tensor = |(array, name): &(Bound<'_, PyUntypedArray>, String)| {
+        shared(array, values::dtype_of(name)?, "a weight")
+    };
+    let weights = weights.iter().map(tensor).collect::<PyResult<Vec<Tensor>>>()?;
+    let compile = move || tilewright::compile_trace(&trace, &weights, &options);
+    let executable = interruptible(py, compile)?;
+    let inputs = executable.inputs().to_vec();
+    Ok(Traced { executable: RwLock::new(executable), inputs })
+}
+
+/// The tensor that shares an array's elements, which are of this type.
+fn shared(array: &Bound<'_, PyUntypedArray>, dtype: DType, what: &str) -> PyResult<Tensor> {
+    let width = u32::try_from(8 * array.dtype().itemsize());
+    if !array.is_c_contiguous() || width != Ok(dtype.bits()) {
+        let message = format!("{what} is no row-major array of {dtype} without gaps");
+        return Err(PyTypeError::new_err(message));
+    }
+    values::shared(array, dtype, array.shape())
+}
+
+#[pymethods]
+impl Traced {
+    /// Runs it on arrays, one an input; an array an output.
+    fn run<'py>(
+        &self,
+        py: Python<'py>,
+        given: Vec<Bound<'py, PyUntypedArray>>,
+    ) -> PyResult<Bound<'py, PyList>> {
+        if given.len() != self.inputs.len() {
+            let message = format!("{} inputs are given, not {}", given.len(), self.inputs.len());
+            return Err(PyTypeError::new_err(message));
+        }
+        let tensor = |(array, port): (&Bound<'py, PyUntypedArray>, &Port)| {
+            shared(array, port.dtype.unwrap_or(DType::F32), &format!("input `{}`", port.name))
+        };
+        let inputs =
+            given.iter().zip(&self.inputs).map(tensor).collect::<PyResult<Vec<Tensor>>>()?;
+        let run = || self.executable.read().unwrap_or_else(PoisonError::into_inner).run(&inputs);
+        let outputs = unlocked(py, run)?;
+        let arrays = outputs.into_iter().map(|tensor| {
+            let shape = tensor.shape().to_vec();
+            memory::array_over(py, tensor, &shape)
+        });
+        PyList::new(py, arrays.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// Computes anew what is made of the weights ahead of runs.
+    fn refit(&self, py: Python<'_>) -> PyResult<()> {
+        let refit = || {
+            let mut executable = self.executable.write().unwrap_or_else(PoisonError::into_inner);
+            tilewright::catch_internal_errors(|| executable.refit())
+        };
+        py.detach(refit).map_err(|refused| exception(py, &refused))
+    }
+}

@@ -1,0 +1,203 @@
+"""Tests of ``torch.compile(.., backend="tilewright")``; without torch they are skipped aloud."""
+
+import copy
+import gc
+import unittest
+import warnings
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+if torch is not None:
+    import tilewright
+    import tilewright.torch as backend
+
+
+def perceptron():
+    torch.manual_seed(0)
+    layers = torch.nn.Linear(16, 32), torch.nn.ReLU(), torch.nn.Linear(32, 4)
+    return torch.nn.Sequential(*layers)
+
+
+@unittest.skipUnless(torch, "torch is not installed")
+class TorchCompile(unittest.TestCase):
+    def setUp(self):
+        torch._dynamo.reset()
+        backend._REPORTS.clear()
+
+    def check(self, module, *inputs, eager=0, tolerance=1e-5):
+        """The compiled module, which gives what the module gives."""
+        compiled = torch.compile(module, backend="tilewright")
+        with torch.no_grad():
+            self.assert_equal(compiled(*inputs), module(*inputs), tolerance)
+        self.assertEqual(sum(len(it.eager) for it in backend.reports()), eager)
+        return compiled
+
+    def assert_equal(self, given, wanted, tolerance=1e-5):
+        torch.testing.assert_close(given, wanted, rtol=tolerance, atol=tolerance)
+
+    def test_the_backend_is_registered(self):
+        self.assertIn("tilewright", torch._dynamo.list_backends())
+
+    def test_a_perceptron_and_its_gradients(self):
+        module = perceptron()
+        compiled = torch.compile(copy.deepcopy(module), backend="tilewright")
+        inputs = torch.randn(5, 16)
+        for one in (module, compiled):
+            one(inputs).square().sum().backward()
+        for ours, theirs in zip(compiled.parameters(), module.parameters()):
+            self.assert_equal(ours.grad, theirs.grad, 1e-4)
+        self.assertFalse(any(it.eager for it in backend.reports()))
+
+    def test_changed_parameters_are_seen_without_a_compile(self):
+        module, inputs = perceptron().eval(), torch.randn(5, 16)
+        compiled = self.check(module, inputs)
+        with torch.no_grad():
+            module[0].weight.mul_(-2)
+            self.assert_equal(compiled(inputs), module(inputs))
+            module.load_state_dict({k: torch.randn_like(v) for k, v in module.state_dict().items()})
+            self.assert_equal(compiled(inputs), module(inputs))
+            self.assertEqual((backend.reports()[0].compiles, backend.reports()[0].refits), (1, 2))
+            module[0].weight.data = torch.randn(32, 16)
+            self.assert_equal(compiled(inputs), module(inputs))
+
+    def test_a_loop_of_training_follows_eager(self):
+        modules = [perceptron(), perceptron()]
+        compiled = torch.compile(modules[0], backend="tilewright")
+        for one, module in ((compiled, modules[0]), (modules[1], modules[1])):
+            optimiser = torch.optim.SGD(module.parameters(), 0.01)
+            torch.manual_seed(1)
+            for _ in range(10):
+                optimiser.zero_grad()
+                one(torch.randn(8, 16)).square().mean().backward()
+                optimiser.step()
+        for ours, theirs in zip(modules[0].parameters(), modules[1].parameters()):
+            self.assert_equal(ours, theirs, 1e-4)
+
+    def test_one_compile_serves_many_sizes(self):
+        module = perceptron().eval()
+        compiled = torch.compile(module, backend="tilewright", dynamic=True)
+        with torch.no_grad():
+            for rows in (3, 7, 20, 64, 65):
+                inputs = torch.randn(rows, 16)
+                self.assert_equal(compiled(inputs), module(inputs))
+        self.assertEqual(sum(it.compiles for it in backend.reports()), 1)
+
+    def test_convolution_normalisation_and_pooling(self):
+        layers = [torch.nn.Conv2d(3, 8, 3, stride=2, padding=1), torch.nn.BatchNorm2d(8)]
+        layers += [torch.nn.ReLU(), torch.nn.MaxPool2d(2), torch.nn.AdaptiveAvgPool2d(1)]
+        self.check(torch.nn.Sequential(*layers).eval(), torch.randn(2, 3, 32, 32))
+
+    def test_an_encoder_and_attention(self):
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, batch_first=True)
+        self.check(torch.nn.TransformerEncoder(layer, 2).eval(), torch.randn(2, 7, 32))
+
+        class Attention(torch.nn.Module):
+            def forward(self, x):
+                attend = torch.nn.functional.scaled_dot_product_attention
+                return attend(x, x, x, is_causal=True)
+
+        self.check(Attention(), torch.randn(2, 4, 7, 8))
+
+    def test_statistics_of_training_are_written_back(self):
+        ours = torch.nn.BatchNorm1d(4)
+        theirs = copy.deepcopy(ours)
+        compiled = torch.compile(ours, backend="tilewright")
+        inputs = torch.randn(6, 4)
+        self.assert_equal(compiled(inputs), theirs(inputs))
+        self.assert_equal(ours.running_var, theirs.running_var)
+        self.assertEqual(ours.num_batches_tracked, theirs.num_batches_tracked)
+
+    def test_mutation_and_views(self):
+        class Cell(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("count", torch.zeros(3))
+
+            def forward(self, x):
+                self.count.add_(x.sum(0))
+                y = x.clone()
+                y[:, 1] = 7
+                y.view(-1)[0] = -1
+                return y.t(), self.count * 2
+
+        ours, theirs = Cell(), Cell()
+        compiled = torch.compile(ours, backend="tilewright")
+        inputs = torch.randn(4, 3)
+        for _ in range(3):
+            self.assert_equal(compiled(inputs), theirs(inputs))
+        self.assert_equal(ours.count, theirs.count)
+
+    def test_short_floats_and_integers(self):
+        class Mixed(torch.nn.Module):
+            def forward(self, x, places):
+                return x.exp() * 2, x[places], places // 2, places > 1
+
+        inputs = torch.randn(4, 3).bfloat16(), torch.tensor([0, 3, -1])
+        self.check(Mixed(), *inputs, tolerance=1e-2)
+
+    def test_what_is_not_supported_is_named_and_stays_eager(self):
+        class Chosen(torch.nn.Module):
+            def forward(self, x):
+                values = torch.linalg.eigvalsh(x @ x.t())
+                return torch.relu(values) + 1
+
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            self.check(Chosen(), torch.randn(4, 4), eager=1, tolerance=1e-4)
+        said = [str(it.message) for it in caught if it.category is backend.EagerWarning]
+        self.assertEqual(len(said), 1)
+        self.assertIn("aten._linalg_eigh", said[0])
+        self.assertEqual(backend.reports()[0].pieces, 2)
+
+    def test_results_outlive_the_model(self):
+        compiled = torch.compile(perceptron().eval(), backend="tilewright")
+        with torch.no_grad():
+            result = compiled(torch.ones(2, 16))
+            before = result.clone()
+            del compiled
+            torch._dynamo.reset()
+            gc.collect()
+            self.assert_equal(result, before, 0)
+
+    def test_an_exported_program_with_a_free_size(self):
+        module, rows = perceptron().eval(), torch.export.Dim("rows", min=2, max=128)
+        program = torch.export.export(module, (torch.randn(4, 16),), dynamic_shapes=({0: rows},))
+        compiled = tilewright.compile(program, threads=1)
+        with torch.no_grad():
+            for count in (2, 5, 128):
+                inputs = torch.randn(count, 16)
+                self.assert_equal(compiled(inputs), module(inputs))
+        self.assertEqual((compiled.report.compiles, compiled.report.eager), (1, []))
+        with self.assertRaises(TypeError):
+            tilewright.compile(module)
+
+    def test_an_exported_program_keeps_its_structure_and_state(self):
+        class Counted(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.register_buffer("seen", torch.zeros(()))
+                self.layer = torch.nn.Linear(3, 2)
+
+            def forward(self, pair, *, scale):
+                self.seen.add_(1)
+                return {"sum": self.layer(pair[0] + pair[1]) * scale, "seen": self.seen * 1}
+
+        module, values = Counted().eval(), ((torch.randn(4, 3), torch.randn(4, 3)),)
+        program = torch.export.export(module, values, {"scale": torch.tensor(2.0)})
+        compiled = tilewright.compile(program)
+        for count in (1, 2):
+            result = compiled(*values, scale=torch.tensor(3.0))
+            self.assert_equal(result["seen"], torch.tensor(float(count)))
+        self.assert_equal(result["sum"], module(*values, scale=torch.tensor(3.0))["sum"].detach())
+
+    def test_options_are_checked(self):
+        with torch.no_grad(), self.assertRaises(Exception) as raised:
+            torch.compile(perceptron(), backend="tilewright", options={"dims": {}})(torch.ones(1, 16))
+        self.assertIn("dims", str(raised.exception))
+
+
+if __name__ == "__main__":
+    unittest.main()
