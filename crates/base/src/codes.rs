@@ -99,7 +99,7 @@ codes! {
     UNSUITABLE_OUTPUT = "TW0214", "no suitable output",
         "No output has the name, or the form, that was asked for.";
     BAD_CALIBRATION = "TW0215", "data that cannot calibrate",
-        "Data to calibrate with are missing, or make values of the model that are no finite numbers.";
+        "Data to calibrate with are missing, or make values that are no finite numbers.";
     UNKNOWN_LAYER = "TW0216", "unknown layer",
         "No node that multiplies has the name that was to stay float. The report lists the names.";
     NOTHING_QUANTISED = "TW0217", "nothing to quantise",

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Result, codes};
 use clap::{Args, ValueEnum};
-use quantise::{Loss, Method, Report, Sample, Scheme, Settings};
+use quantise::{CalibrationSample, Loss, Method, QuantiseOptions, Report, Scheme};
 use serde_json::json;
 use tensor::DType;
 use tensor::staged::StagedFiles;
@@ -108,7 +108,7 @@ fn percentage(text: &str) -> std::result::Result<f64, String> {
 }
 
 impl Arguments {
-    fn settings(&self, options: Options) -> Settings {
+    fn settings(&self, options: Options) -> QuantiseOptions {
         let method = match self.method {
             MethodArgument::MinMax => Method::MinMax,
             MethodArgument::Percentile => Method::Percentile(self.percentile),
@@ -122,15 +122,15 @@ impl Arguments {
             Some(WeightsArgument::Int4) => Scheme::Weights { dtype: DType::I4, block },
         };
         let keep_float = self.keep_float.iter().cloned().collect();
-        Settings { scheme, method, keep_float, most: self.max_loss, options }
+        QuantiseOptions { scheme, method, keep_float, most: self.max_loss, options }
     }
 
     /// The samples: one value an input each.
-    fn samples(&self, ports: &[Port]) -> Result<Vec<Sample>> {
+    fn samples(&self, ports: &[Port]) -> Result<Vec<CalibrationSample>> {
         let Some(data) = &self.calibrate else { return Ok(Vec::new()) };
         if data == "random" {
             note("ranges of random inputs are not those of real ones: for a first look only");
-            let sample = |seed: u64| -> Result<Sample> {
+            let sample = |seed: u64| -> Result<CalibrationSample> {
                 // Seeds of inputs lie apart, so that no two inputs of a sample are alike.
                 let each = ports.iter().zip(0_u64..);
                 each.map(|(port, number)| Ok(port.random(seed << 16 | number)?.into())).collect()
@@ -161,7 +161,7 @@ impl Arguments {
                 .remedy("name a folder of samples, a file each, or `random`")
                 .into());
         }
-        let sample = |file: &PathBuf| -> Result<Sample> {
+        let sample = |file: &PathBuf| -> Result<CalibrationSample> {
             let values = self.files.read_with(&self.model, Some(file))?;
             let missing = &mut |_: usize, port: &Port| Err(port.missing().into());
             let values = tilewright::in_order(ports, values, missing)?;

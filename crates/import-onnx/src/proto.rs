@@ -2,7 +2,8 @@
 //!
 //! Field numbers are those of the ONNX specification (IR version 14); fields left out (training,
 //! device placement, quantisation annotations, what dimensions denote) are skipped by the decoder.
-//! Some are read for the sake of a file that is written again with other nodes: descriptions. `bytes` fields are slices of the decoded buffer, so weights of a mapped
+//! Some are read for the sake of a file that is written again with other nodes: descriptions.
+//! `bytes` fields are slices of the decoded buffer, so weights of a mapped
 //! file are never copied. The decoder itself refuses lengths beyond the buffer, more than 100
 //! levels of nesting and strings that are not UTF-8.
 

@@ -15,7 +15,7 @@ use crate::plan::is_float;
 use crate::ranges::{Histogram, Method, Range};
 
 /// Values for all inputs of a model, in their order.
-pub type Sample = Vec<Value>;
+pub type CalibrationSample = Vec<Value>;
 
 /// Values of a model by their names.
 pub(crate) type Values = BTreeMap<String, Tensor>;
@@ -28,7 +28,7 @@ pub(crate) type Values = BTreeMap<String, Tensor>;
 pub(crate) fn watch(
     model: &DecodedModel,
     names: &BTreeSet<String>,
-    (samples, options): (&[Sample], &Options),
+    (samples, options): (&[CalibrationSample], &Options),
     see: &mut dyn FnMut(usize, &Values) -> Result<()>,
 ) -> Result<()> {
     let inputs: Vec<String> = model.info().inputs.into_iter().map(|port| port.name).collect();
@@ -60,7 +60,7 @@ pub(crate) fn watch(
 pub(crate) fn ranges(
     model: &DecodedModel,
     names: &BTreeSet<String>,
-    (samples, options): (&[Sample], &Options),
+    (samples, options): (&[CalibrationSample], &Options),
     method: Method,
 ) -> Result<BTreeMap<String, Range>> {
     if samples.is_empty() {

@@ -117,6 +117,12 @@ impl Draft {
         Ok(self.constant(name)?.filter(|tensor| tensor.dtype() == DType::F32))
     }
 
+    /// Whether a value is integers brought back to floats: what reads it is quantised already.
+    pub(crate) fn is_dequantised(&self, name: &str) -> bool {
+        let gives = |node: &NodeProto| node.output.iter().any(|output| output == name);
+        self.nodes().iter().any(|node| node.op_type == "DequantizeLinear" && gives(node))
+    }
+
     /// A name that nothing has, made of another.
     pub(crate) fn fresh(&mut self, name: &str, suffix: &str) -> String {
         let plain = format!("{name}/{suffix}");

@@ -19,7 +19,8 @@ pub(crate) fn fold_constants(draft: &mut Draft, options: &Options) -> Result<()>
     let mut makers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     let mut wanted: BTreeSet<String> = BTreeSet::new();
     for (number, node) in draft.nodes().iter().enumerate() {
-        if matches!(role(node), Some(Role::Product { .. })) {
+        let is_product = matches!(role(node), Some(Role::Product { .. }));
+        if is_product && !draft.is_dequantised(&node.input[0]) {
             let of_nodes = node.input[1..].iter().filter(|name| makers.contains_key(*name));
             wanted.extend(of_nodes.cloned());
         }

@@ -32,7 +32,7 @@ use tensor::DType;
 use tilewright::Options;
 use tilewright::compiled::DecodedModel;
 
-pub use calibrate::Sample;
+pub use calibrate::CalibrationSample;
 pub use loss::{Loss, Metric};
 pub use ranges::Method;
 pub use report::{LayerError, OutputError, Report};
@@ -43,7 +43,7 @@ use crate::ranges::Range;
 
 /// How to quantise a model.
 #[derive(Clone, Debug, Default)]
-pub struct Settings {
+pub struct QuantiseOptions {
     /// What becomes integers.
     pub scheme: Scheme,
     /// How ranges are chosen of the values that calibration meets.
@@ -88,8 +88,8 @@ pub struct Quantised {
 /// `TW0217` where nothing can be quantised; those of compiling and running the model.
 pub fn quantise(
     model: &DecodedModel,
-    samples: &[Sample],
-    settings: &Settings,
+    samples: &[CalibrationSample],
+    settings: &QuantiseOptions,
 ) -> Result<Quantised> {
     let mut float = Draft::of(model)?;
     plan::check_names(&float, &settings.keep_float)?;
@@ -119,16 +119,16 @@ pub(crate) struct Made {
 /// All that versions of a quantised model share.
 pub(crate) struct Maker<'a> {
     pub(crate) float: &'a DecodedModel,
-    pub(crate) samples: &'a [Sample],
-    pub(crate) settings: &'a Settings,
+    pub(crate) samples: &'a [CalibrationSample],
+    pub(crate) settings: &'a QuantiseOptions,
     ranges: BTreeMap<String, Range>,
 }
 
 impl<'a> Maker<'a> {
     fn new(
         float: &'a DecodedModel,
-        samples: &'a [Sample],
-        settings: &'a Settings,
+        samples: &'a [CalibrationSample],
+        settings: &'a QuantiseOptions,
     ) -> Result<Maker<'a>> {
         let draft = Draft::of(float)?;
         let ranges = match settings.scheme {

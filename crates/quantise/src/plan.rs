@@ -125,7 +125,7 @@ impl Planner<'_> {
         let is_value = |name: &str| self.floats.contains(name);
         // A vector has no axis of results.
         let fits = weight.as_ref().map_or(is_value(by), |weight| weight.shape().len() >= 2);
-        if !is_value(data) || !fits {
+        if !is_value(data) || !fits || self.draft.is_dequantised(data) {
             return Ok(());
         }
         mark(plan, data);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use base::text::Parser;
 use import_onnx::proto::{ModelProto, StringStringEntryProto};
 use prost::Message as _;
-use quantise::{Loss, Method, Quantised, Sample, Scheme, Settings, quantise};
+use quantise::{CalibrationSample, Loss, Method, QuantiseOptions, Quantised, Scheme, quantise};
 use tensor::random::random;
 use tensor::{DType, Tensor};
 use tilewright::compiled::{DecodedModel, Source, compile_source};
@@ -57,11 +57,15 @@ fn onnx_model(text: &str) -> ModelProto {
     testkit::onnx_text::parse_model(&mut Parser::new(text)).expect("a model")
 }
 
-fn samples(shape: &[usize], count: u64) -> Vec<Sample> {
+fn samples(shape: &[usize], count: u64) -> Vec<CalibrationSample> {
     (0..count).map(|seed| vec![random(DType::F32, shape, seed).into()]).collect()
 }
 
-fn made(model: &DecodedModel, samples: &[Sample], settings: &Settings) -> Quantised {
+fn made(
+    model: &DecodedModel,
+    samples: &[CalibrationSample],
+    settings: &QuantiseOptions,
+) -> Quantised {
     quantise(model, samples, settings).expect("a quantised model")
 }
 
@@ -79,7 +83,7 @@ fn count(model: &DecodedModel, operator: &str) -> usize {
 #[test]
 fn values_between_products_become_bytes() {
     let model = model(CHAIN, &["w", "v", "u"]);
-    let quantised = made(&model, &samples(&[2, 3, 9, 9], 4), &Settings::default());
+    let quantised = made(&model, &samples(&[2, 3, 9, 9], 4), &QuantiseOptions::default());
     let after = &quantised.model;
     // Normalisation is folded, and what bounds values from below is what rounding does anyway.
     assert_eq!(count(after, "BatchNormalization"), 0);
@@ -102,7 +106,7 @@ fn every_method_gives_a_model_that_is_near() {
     let model = model(CHAIN, &["w", "v", "u"]);
     let samples = samples(&[2, 3, 9, 9], 4);
     for method in [Method::Percentile(99.9), Method::Entropy, Method::MeanSquaredError] {
-        let settings = Settings { method, ..Settings::default() };
+        let settings = QuantiseOptions { method, ..QuantiseOptions::default() };
         let report = made(&model, &samples, &settings).report;
         assert!(report.outputs[0].cosine > 0.98, "{method:?}: {report}");
     }
@@ -119,7 +123,7 @@ output y: f32[4, 6]
 ";
     let model = model(text, &["w", "b"]);
     let given = samples(&[4, 24], 3);
-    let quantised = made(&model, &given, &Settings::default());
+    let quantised = made(&model, &given, &QuantiseOptions::default());
     let (w, b) = (random(DType::F32, &[24, 6], 40), random(DType::F32, &[6], 41));
     let (w, b) = (w.to_f64_vec(), b.to_f64_vec());
     let all: Vec<f64> =
@@ -160,7 +164,8 @@ output y: f32[1, 20]
 #[test]
 fn weights_are_stored_in_few_bits() {
     let model = model(WORDS, &["table", "w"]);
-    let sample: Sample = vec![Tensor::from_vec(&[1, 7], vec![3_i64, 0, 39, 7, 7, 12, 20]).into()];
+    let sample: CalibrationSample =
+        vec![Tensor::from_vec(&[1, 7], vec![3_i64, 0, 39, 7, 7, 12, 20]).into()];
     for (dtype, block, most) in [
         (DType::I8, Some(16), 0.02),
         (DType::I8, None, 0.02),
@@ -169,7 +174,7 @@ fn weights_are_stored_in_few_bits() {
         (DType::I4, None, 0.3),
     ] {
         let scheme = Scheme::Weights { dtype, block };
-        let settings = Settings { scheme, ..Settings::default() };
+        let settings = QuantiseOptions { scheme, ..QuantiseOptions::default() };
         let quantised = made(&model, std::slice::from_ref(&sample), &settings);
         assert_eq!(count(&quantised.model, "DequantizeLinear"), 2);
         let error = quantised.report.outputs[0].error;
@@ -184,15 +189,15 @@ fn weights_are_stored_in_few_bits() {
 fn layers_stay_float_until_no_more_is_lost() {
     let model = model(CHAIN, &["w", "v", "u"]);
     let samples = samples(&[2, 3, 9, 9], 4);
-    let whole = made(&model, &samples, &Settings::default());
+    let whole = made(&model, &samples, &QuantiseOptions::default());
     let least = whole.report.outputs[0].error;
     let most = Loss { metric: quantise::Metric::Error, most: least * 0.9 };
-    let settings = Settings { most: Some(most), ..Settings::default() };
+    let settings = QuantiseOptions { most: Some(most), ..QuantiseOptions::default() };
     let within = made(&model, &samples, &settings);
     assert!(!within.report.float.is_empty());
     assert!(within.report.outputs[0].error <= most.most, "{}", within.report);
     let none = Loss { metric: quantise::Metric::Error, most: 0.0 };
-    let settings = Settings { most: Some(none), ..Settings::default() };
+    let settings = QuantiseOptions { most: Some(none), ..QuantiseOptions::default() };
     let exact = made(&model, &samples, &settings);
     assert_eq!(exact.report.float.len(), 3);
     assert_eq!(exact.report.outputs[0].error, 0.0);
@@ -202,7 +207,7 @@ fn layers_stay_float_until_no_more_is_lost() {
 fn named_layers_stay_float() {
     let model = model(CHAIN, &["w", "v", "u"]);
     let keep_float: BTreeSet<String> = ["y".to_owned()].into();
-    let settings = Settings { keep_float, ..Settings::default() };
+    let settings = QuantiseOptions { keep_float, ..QuantiseOptions::default() };
     let quantised = made(&model, &samples(&[2, 3, 9, 9], 1), &settings);
     let names: Vec<&str> = quantised.report.layers.iter().map(|row| row.name.as_str()).collect();
     assert_eq!(names, ["a", "q"]);
@@ -220,7 +225,7 @@ fn what_a_file_says_besides_is_kept() {
     graph.input[0].doc_string = "a picture".into();
     let model = DecodedModel::of(proto.encode_to_vec().into(), &Limits::default());
     let model = model.expect("a model");
-    let quantised = made(&model, &samples(&[2, 3, 9, 9], 1), &Settings::default());
+    let quantised = made(&model, &samples(&[2, 3, 9, 9], 1), &QuantiseOptions::default());
     let proto = ModelProto::decode(&quantised.model.encode()[..]).expect("a model");
     assert_eq!(proto.metadata_props.as_slice(), std::slice::from_ref(&entry));
     let graph = proto.graph.expect("a graph");
@@ -232,7 +237,11 @@ fn what_a_file_says_besides_is_kept() {
     );
 }
 
-fn refused(model: &DecodedModel, samples: &[Sample], settings: &Settings) -> String {
+fn refused(
+    model: &DecodedModel,
+    samples: &[CalibrationSample],
+    settings: &QuantiseOptions,
+) -> String {
     quantise(model, samples, settings).expect_err("it is refused").to_string()
 }
 
@@ -240,17 +249,22 @@ fn refused(model: &DecodedModel, samples: &[Sample], settings: &Settings) -> Str
 fn bad_input_is_refused() {
     let model = model(CHAIN, &["w", "v", "u"]);
     let good = samples(&[2, 3, 9, 9], 1);
-    let settings = Settings::default();
+    let settings = QuantiseOptions::default();
     let said = refused(&model, &[], &settings);
     assert!(said.contains("TW0215") && said.contains("no sample"), "{said}");
-    let infinite: Sample = vec![Tensor::from_vec(&[2, 3, 9, 9], vec![f32::NAN; 486]).into()];
+    let infinite: CalibrationSample =
+        vec![Tensor::from_vec(&[2, 3, 9, 9], vec![f32::NAN; 486]).into()];
     let said = refused(&model, &[infinite], &settings);
     assert!(said.contains("TW0215") && said.contains("sample 0"), "{said}");
     let said = refused(&model, &samples(&[2, 3, 9, 8], 1), &settings);
     assert!(said.contains("TW0204"), "{said}");
-    let unknown = Settings { keep_float: ["yy".to_owned()].into(), ..Settings::default() };
+    let unknown =
+        QuantiseOptions { keep_float: ["yy".to_owned()].into(), ..QuantiseOptions::default() };
     let said = refused(&model, &good, &unknown);
     assert!(said.contains("TW0216") && said.contains("did you mean `y`"), "{said}");
+    let quantised = made(&model, &good, &settings).model;
+    let said = refused(&quantised, &good, &settings);
+    assert!(said.contains("TW0217") && said.contains("already"), "{said}");
     let plain = onnx_model("input x: f32[2]\ny = Relu(x)\noutput y: f32[2]\n");
     let plain = DecodedModel::of(plain.encode_to_vec().into(), &Limits::default());
     let said = refused(&plain.expect("a model"), &samples(&[2], 1), &settings);
