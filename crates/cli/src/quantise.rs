@@ -180,7 +180,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
         return Err(Diagnostic::error(codes::BAD_CALIBRATION, message)
             .at("the command line")
             .because("bytes need scales, and no data are given to find them")
-            .remedy("give `--calibrate DATA`, or `--weights int8` to store weights alone in bytes")
+            .remedy("name data to calibrate with, or have weights alone stored in fewer bits")
             .into());
     }
     let model = DecodedModel::read(&arguments.model.model, &options.limits)?;
