@@ -195,7 +195,8 @@ async function keys(tab, name) {
   await tab.keyboard.press("Escape");
 }
 
-/** Frames while a list is scrolled from end to end: how many took longer than two of 60 a second. */
+/** Frames while a list is scrolled from end to end: how many took longer than two of 60 a
+ * second. */
 async function scroll(tab, name) {
   for (const pane of ["list-graph", "list-code"]) {
     const [frames, late, height] = await tab.evaluate((pane) => new Promise((done) => {

@@ -37,7 +37,8 @@ function compareBuilds(builds) {
     for (const row of build.rows) {
       const last = row.nodes[row.nodes.length - 1];
       const own = isHome.has(row.number) || last === undefined ? row.number : homes[number][last];
-      groupOf(last === undefined ? "copies" : find(rowKey(build, own))).times[number] += row.time_us;
+      const group = groupOf(last === undefined ? "copies" : find(rowKey(build, own)));
+      group.times[number] += row.time_us;
     }
     build.nodes.forEach((node, at) => {
       if (homes[number][at] === null) return;

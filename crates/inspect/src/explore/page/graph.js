@@ -80,11 +80,12 @@ class GraphPane {
     for (const rail of reads) {
       const from = place(rail);
       const to = place(own);
-      paths.push(from === to ? `M${from} 0V${half}` : `M${from} 0C${from} ${half} ${to} 2 ${to} ${half}`);
+      const bent = `C${from} ${half} ${to} 2 ${to} ${half}`;
+      paths.push(`M${from} 0${from === to ? `V${half}` : bent}`);
     }
     if (goesOn) paths.push(`M${place(own)} ${half}V${height}`);
-    const share = this.build.timeOfNode[index] / this.build.hottest;
-    const paint = `color-mix(in oklab, var(--heat) ${Math.round(100 * Math.sqrt(share))}%, var(--line))`;
+    const share = Math.sqrt(this.build.timeOfNode[index] / this.build.hottest);
+    const paint = `color-mix(in oklab, var(--heat) ${Math.round(100 * share)}%, var(--line))`;
     drawing.append(draw("path", { class: "rail", d: paths.join("") }),
       draw("circle", { cx: place(own), cy: half, r: 3.5, style: `fill:${paint}` }));
     return drawing;

@@ -84,8 +84,9 @@ class MemoryPane {
       x2: -9 }));
     picture.append(draw("text", { x: MARGIN.left, y: this.size.height - 8 },
       this.drawing === "time" ? "time →" : `${plan.steps} steps of the program →`));
-    byId("note-memory").textContent = `${bytesText(plan.arena_bytes)}, `
-      + `${(plan.arena_bytes / Math.max(1, plan.largest_live_set)).toFixed(3)} of the largest live set`;
+    const share = plan.arena_bytes / Math.max(1, plan.largest_live_set);
+    byId("note-memory").textContent = `${bytesText(plan.arena_bytes)}, ${share.toFixed(3)} of the `
+      + "largest live set";
   }
 
   /** Where each step begins, and the last ends, of the width of the drawing. */
@@ -111,7 +112,8 @@ class MemoryPane {
     const { gflops, gigabytes_per_second: bandwidth } = explanation;
     const xs = [...points.map(intensity), gflops / bandwidth];
     const ys = [...points.map(rate), gflops];
-    const range = (list) => [Math.log10(Math.min(...list)) - 0.2, Math.log10(Math.max(...list)) + 0.2];
+    const range = (list) => [Math.log10(Math.min(...list)) - 0.2,
+      Math.log10(Math.max(...list)) + 0.2];
     const [left, right] = range(xs);
     const [bottom, top] = range(ys);
     const across = this.size.width - MARGIN.left - MARGIN.right;
@@ -121,8 +123,9 @@ class MemoryPane {
     const least = 10 ** left;
     const ridge = gflops / bandwidth;
     picture.setAttribute("aria-label", "roofline of the kernels");
+    const ceiling = [[least, least * bandwidth], [ridge, gflops], [10 ** right, gflops]];
     picture.append(draw("polyline", { class: "ceiling",
-      points: `${x(least)},${y(least * bandwidth)} ${x(ridge)},${y(gflops)} ${x(10 ** right)},${y(gflops)}` }));
+      points: ceiling.map(([at, rate]) => `${x(at)},${y(rate)}`).join(" ") }));
     picture.append(draw("text", { x: MARGIN.left + across, y: y(gflops) - 4, "text-anchor": "end" },
       `${gflops.toFixed(1)} GFLOP/s`));
     picture.append(draw("text", { x: MARGIN.left, y: this.size.height - 8 },

@@ -193,7 +193,8 @@ class TextPane {
   fill(row, index) {
     const line = this.lines[index];
     const sign = { plus: "+", minus: "−" }[line.sign] ?? "";
-    row.append(make("span", line.what ? "number what" : "number", line.what ?? sign), make("span", "", line.text));
+    row.append(make("span", line.what ? "number what" : "number", line.what ?? sign),
+      make("span", "", line.text));
     if (line.sign) row.classList.add(line.sign);
     row.classList.toggle("marked", this.isMarked(line));
     if (line.nodes) row.title = line.nodes.map((node) => this.build.nodes[node].name).join("\n");
@@ -258,8 +259,10 @@ class CodePane {
       : statementsInside(loops.kernels[kernel], this.explorer.statement);
     const count = this.code ? this.code.text.length : 0;
     const content = `${build.number} ${kernel}`;
-    byId("note-code").textContent = this.code ? `${build.rows[row].name}, ${count} instructions` : "";
-    const longest = this.code ? this.code.text.reduce((most, it) => Math.max(most, it.length), 0) : 0;
+    byId("note-code").textContent = this.code ? `${build.rows[row].name}, ${count} instructions`
+      : "";
+    const texts = this.code ? this.code.text : [];
+    const longest = texts.reduce((most, it) => Math.max(most, it.length), 0);
     this.list.host.style.setProperty("--instruction", `${Math.min(longest, 64)}ch`);
     this.list.set(count, longest + 80, content === this.content);
     this.content = content;
