@@ -125,7 +125,7 @@ fn hostile_model() -> Vec<u8> {
         // Of the standard, 1 is f32.
         let tensor = TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim }) };
         let r#type = Some(TypeProto { value: Some(TypeValue::Tensor(tensor)) });
-        ValueInfoProto { name: name.to_owned(), r#type }
+        ValueInfoProto { r#type, ..ValueInfoProto::untyped(name) }
     };
     let [input, output] = ["input", "output"].map(|name| format!("{HOSTILE}{name}"));
     let node = |operator: &str, from: &[&str], to: &str| NodeProto {

@@ -98,6 +98,12 @@ codes! {
         "A file is given without an input's name, and several could be meant. Give NAME=FILE.";
     UNSUITABLE_OUTPUT = "TW0214", "no suitable output",
         "No output has the name, or the form, that was asked for.";
+    BAD_CALIBRATION = "TW0215", "data that cannot calibrate",
+        "Data to calibrate with are missing, or make values that are no finite numbers.";
+    UNKNOWN_LAYER = "TW0216", "unknown layer",
+        "No node that multiplies has the name that was to stay float. The report lists the names.";
+    NOTHING_QUANTISED = "TW0217", "nothing to quantise",
+        "The model has no product or table of constant floats that could be stored in fewer bits.";
 
     // TW03xx: files read and written.
     CANNOT_WRITE_FILE = "TW0301", "cannot write file",

@@ -1,10 +1,11 @@
 //! The options by which inputs are read from files, and how they become values.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use base::Result;
 use clap::{Args, ValueEnum};
-use data::{Fit, GivenInput, Header, Layout, PictureOptions, Reading};
+use data::{Fit, GivenInput, Header, InputSource, Layout, PictureOptions, Reading};
 use tilewright::Value;
 
 use crate::arguments::ModelArguments;
@@ -125,13 +126,29 @@ impl FileArguments {
     /// # Errors
     /// Those of [`data::read`], and a file that is no model.
     pub(crate) fn read(&self, model: &ModelArguments) -> Result<BTreeMap<String, Value>> {
-        if !self.are_given() {
+        self.read_with(model, None)
+    }
+
+    /// As [`Self::read`], and one more file.
+    ///
+    /// # Errors
+    /// As there.
+    pub(crate) fn read_with(
+        &self,
+        model: &ModelArguments,
+        more: Option<&Path>,
+    ) -> Result<BTreeMap<String, Value>> {
+        if !self.are_given() && more.is_none() {
             return Ok(BTreeMap::new());
         }
         let ports = model.declared_inputs()?;
         let files = self.inputs.iter().map(|text| GivenInput::parse(text, &ports));
         let texts = self.texts.iter().map(|text| GivenInput::parse_text(text, &ports));
-        let given: Vec<GivenInput> = files.chain(texts).collect();
+        let more = more.map(|path| GivenInput {
+            name: None,
+            source: InputSource::File { path: path.to_owned(), key: None },
+        });
+        let given: Vec<GivenInput> = files.chain(texts).chain(more).collect();
         let header = match self.header {
             HeaderArgument::Auto => Header::Auto,
             HeaderArgument::Yes => Header::Yes,

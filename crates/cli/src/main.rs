@@ -20,6 +20,7 @@ mod info;
 mod messages;
 mod outputs;
 mod progress;
+mod quantise;
 mod run;
 mod standard_output;
 mod verify;
@@ -81,6 +82,8 @@ enum Command {
     Bench(bench::Arguments),
     /// Writes a model in its deployment form: C sources
     Compile(compile::Arguments),
+    /// Writes a model that computes with bytes, or stores its weights in few bits
+    Quantise(quantise::Arguments),
     /// A row a kernel: its nodes, why it was fused, FLOPs, bytes, time, share of the roofline
     Explain(explain::Arguments),
     /// Writes a page for browsers: graph, kernels, loops, code, memory
@@ -155,6 +158,7 @@ fn dispatch(command: Command) -> base::Result<Outcome> {
         Command::Run(arguments) => run::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
+        Command::Quantise(arguments) => quantise::run(&arguments),
         Command::Explain(arguments) => explain::run(&arguments),
         Command::Explore(arguments) => explore::run(&arguments),
         Command::ExplainError(arguments) => explain_error::run(&arguments),

@@ -230,7 +230,10 @@ fn value_info(name: &str, dtype: DType, shape: &[i64]) -> ValueInfoProto {
     let extent = |&extent: &i64| DimensionProto { value: Some(DimensionValue::DimValue(extent)) };
     let shape = Some(TensorShapeProto { dim: shape.iter().map(extent).collect() });
     let value = TypeValue::Tensor(TensorTypeProto { elem_type: number_of(dtype), shape });
-    ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value: Some(value) }) }
+    ValueInfoProto {
+        r#type: Some(TypeProto { value: Some(value) }),
+        ..ValueInfoProto::untyped(name)
+    }
 }
 
 /// An attribute that is a number.

@@ -9,7 +9,7 @@ use base::{Diagnostic, Diagnostics, Limits, codes};
 use bytes::Bytes;
 use front::{Facts, ImportOptions, Imported};
 use prost::Message;
-use tensor::Value;
+use tensor::{Tensor, Value};
 
 use crate::data_type::number_of;
 use crate::external::ExternalData;
@@ -83,6 +83,50 @@ impl DecodedModel {
     #[must_use]
     pub fn info(&self) -> ModelInfo {
         info::inspect_model(&self.proto)
+    }
+
+    /// The messages that it was decoded to.
+    #[must_use]
+    pub fn proto(&self) -> &ModelProto {
+        &self.proto
+    }
+
+    /// A model of other messages, whose external data lies where this one's does.
+    #[must_use]
+    pub fn with_proto(&self, proto: ModelProto) -> DecodedModel {
+        DecodedModel { proto, path: self.path.clone() }
+    }
+
+    /// The elements of one of its tensors.
+    ///
+    /// # Errors
+    /// A tensor that is not well formed; external data that cannot be read.
+    pub fn tensor(&self, proto: &TensorProto) -> base::Result<Tensor> {
+        Ok(tensors::decode(proto, &self.external(), &Limits::default())?)
+    }
+
+    /// The same model with all external data within it, so that its bytes are all there is to it.
+    ///
+    /// # Errors
+    /// External data that cannot be read.
+    pub fn self_contained(&self) -> base::Result<DecodedModel> {
+        let mut proto = self.proto.clone();
+        self.bring_in(proto.body_mut())?;
+        Ok(DecodedModel { proto, path: None })
+    }
+
+    fn bring_in(&self, graph: &mut GraphProto) -> base::Result<()> {
+        for tensor in &mut graph.initializer {
+            *tensor = self.within(tensor)?;
+        }
+        for attribute in graph.node.iter_mut().flat_map(|node| &mut node.attribute) {
+            if let Some(tensor) = &mut attribute.t {
+                **tensor = self.within(tensor)?;
+            }
+            let inner = attribute.g.as_deref_mut().into_iter().chain(&mut attribute.graphs);
+            inner.into_iter().try_for_each(|graph| self.bring_in(graph))?;
+        }
+        Ok(())
     }
 
     /// The bytes of its file.
@@ -163,7 +207,7 @@ impl DecodedModel {
         let shape = Some(TensorShapeProto { dim: tensor.shape().iter().map(extent).collect() });
         let ty = TensorTypeProto { elem_type: number_of(tensor.dtype()), shape };
         let value = Some(TypeValue::Tensor(ty));
-        Some(ValueInfoProto { name: name.to_owned(), r#type: Some(TypeProto { value }) })
+        Some(ValueInfoProto { r#type: Some(TypeProto { value }), ..ValueInfoProto::untyped(name) })
     }
 
     /// The declaration of an output: of lists and maps as the model has it, since files of them do
@@ -183,9 +227,9 @@ impl DecodedModel {
         if tensor.data_location != 1 {
             return Ok(tensor.clone());
         }
-        let external = self.external();
-        let read = tensors::decode(tensor, &external, &Limits::default())?;
-        Ok(tensor_proto(&tensor.name, &read))
+        let within = tensor_proto(&tensor.name, &self.tensor(tensor)?);
+        let TensorProto { doc_string, metadata_props, .. } = tensor.clone();
+        Ok(TensorProto { doc_string, metadata_props, ..within })
     }
 }
 

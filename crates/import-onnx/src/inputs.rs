@@ -249,7 +249,7 @@ mod tests {
         let dim = ["x_0", "?", "?", "None", "-1", "n"].map(extent).to_vec();
         let tensor = TensorTypeProto { elem_type: 1, shape: Some(TensorShapeProto { dim }) };
         let ty = TypeProto { value: Some(TypeValue::Tensor(tensor)) };
-        let value = ValueInfoProto { name: "x".to_owned(), r#type: Some(ty) };
+        let value = ValueInfoProto { r#type: Some(ty), ..ValueInfoProto::untyped("x") };
         let mut ports = [declared(&value)];
         name_extents(&mut ports);
         assert_eq!(ports[0].to_string(), "x: f32[x_0, x_1, x_2, x_3, x_4, n]");

@@ -1,8 +1,9 @@
 //! The messages of `onnx.proto`, as far as the importer reads them.
 //!
-//! Field numbers are those of the ONNX specification (IR version 14); fields left out
-//! (documentation of nodes and values, training, device placement, quantisation annotations) are
-//! skipped by the decoder. `bytes` fields are slices of the decoded buffer, so weights of a mapped
+//! Field numbers are those of the ONNX specification (IR version 14); fields left out (training,
+//! device placement, quantisation annotations, what dimensions denote) are skipped by the decoder.
+//! Some are read for the sake of a file that is written again with other nodes: descriptions.
+//! `bytes` fields are slices of the decoded buffer, so weights of a mapped
 //! file are never copied. The decoder itself refuses lengths beyond the buffer, more than 100
 //! levels of nesting and strings that are not UTF-8.
 
@@ -41,6 +42,7 @@ messages! {
         11 input: Vec<ValueInfoProto>, /// The inputs.
         12 output: Vec<ValueInfoProto>, /// The outputs.
         13 value_info: Vec<ValueInfoProto>, /// Types of values in between.
+        16 metadata_props: Vec<StringStringEntryProto>, /// What its makers say of it.
     }
 
     /// An operator with its inputs and outputs.
@@ -52,6 +54,8 @@ messages! {
         7 domain: String, /// The operator's domain; empty for ONNX's own.
         8 overload: String, /// Which of several functions of the same name.
         5 attribute: Vec<AttributeProto>, /// The attributes.
+        6 doc_string: Bytes, /// What it is for.
+        9 metadata_props: Vec<StringStringEntryProto>, /// What its makers say of it.
     }
 
     /// A function: a composite operator that the model defines.
@@ -65,6 +69,9 @@ messages! {
         9 opset_import: Vec<OperatorSetIdProto>, /// What the nodes use.
         10 domain: String, /// The operator's domain.
         13 overload: String, /// Which of several functions of the same name.
+        8 doc_string: Bytes, /// What it is for.
+        12 value_info: Vec<ValueInfoProto>, /// Types of values in between.
+        14 metadata_props: Vec<StringStringEntryProto>, /// What its makers say of it.
     }
 
     /// An attribute of a node. [`attribute_type`] says which field holds its value.
@@ -83,6 +90,7 @@ messages! {
         8 ints: Vec<i64>, /// Integers.
         9 strings: Vec<Bytes>, /// Strings.
         11 graphs: Vec<GraphProto>, /// Graphs.
+        13 doc_string: Bytes, /// What it is for.
     }
 
     /// A tensor. Its elements stand in `raw_data`, in the field of their type, or in another file.
@@ -99,6 +107,8 @@ messages! {
         11 uint64_data: Vec<u64>, /// Elements of `uint32` and `uint64`.
         13 external_data: Vec<StringStringEntryProto>, /// Where they stand.
         14 data_location: i32, /// 1 when the elements stand in another file.
+        12 doc_string: Bytes, /// What it is for.
+        16 metadata_props: Vec<StringStringEntryProto>, /// What its makers say of it.
     }
 
     /// A key and a value.
@@ -137,6 +147,8 @@ messages! {
     ValueInfoProto {
         1 name: String, /// The name.
         2 r#type: Option<TypeProto>, /// The type.
+        3 doc_string: Bytes, /// What it is for.
+        4 metadata_props: Vec<StringStringEntryProto>, /// What its makers say of it.
     }
 
     /// The type of a value.
@@ -183,9 +195,15 @@ messages! {
 
 impl ModelProto {
     /// The model's graph: what has none is not decoded.
-    pub(crate) fn body(&self) -> &GraphProto {
+    #[must_use]
+    pub fn body(&self) -> &GraphProto {
         let Some(graph) = &self.graph else { unreachable!("a decoded model has a graph") };
         graph
+    }
+
+    /// The same, to change.
+    pub fn body_mut(&mut self) -> &mut GraphProto {
+        self.graph.get_or_insert_default()
     }
 }
 
@@ -194,6 +212,13 @@ impl NodeProto {
     #[must_use]
     pub fn attribute_of(&self, name: &str) -> Option<&AttributeProto> {
         self.attribute.iter().find(|attribute| attribute.name == name)
+    }
+
+    /// The names that it reads: its inputs, and what the graphs in its attributes see of the graph
+    /// around them; each once, sorted.
+    #[must_use]
+    pub fn reads(&self) -> Vec<&str> {
+        crate::order::names_read(self)
     }
 
     /// The graphs inside of it.
@@ -219,7 +244,7 @@ impl ValueInfoProto {
     /// A name of which no type is declared.
     #[must_use]
     pub fn untyped(name: impl Into<String>) -> ValueInfoProto {
-        ValueInfoProto { name: name.into(), r#type: None }
+        ValueInfoProto { name: name.into(), ..ValueInfoProto::default() }
     }
 }
 

@@ -53,12 +53,12 @@ fn write_model(path: &Path, entries: &[(&str, &str)]) {
         ..Default::default()
     };
     let output = ValueInfoProto {
-        name: "y".to_owned(),
         r#type: Some(import_onnx::proto::TypeProto {
             value: Some(import_onnx::proto::TypeValue::Tensor(
                 import_onnx::proto::TensorTypeProto { elem_type: 1, shape: None },
             )),
         }),
+        ..ValueInfoProto::untyped("y")
     };
     let graph = GraphProto {
         node: vec![node],

@@ -94,7 +94,7 @@ fn input_for(constant: TensorProto) -> ValueInfoProto {
     let shape = Some(TensorShapeProto { dim: constant.dims.iter().map(extent).collect() });
     let value = TensorTypeProto { elem_type: constant.data_type, shape };
     let r#type = Some(TypeProto { value: Some(TypeValue::Tensor(value)) });
-    ValueInfoProto { name: constant.name, r#type }
+    ValueInfoProto { r#type, ..ValueInfoProto::untyped(constant.name) }
 }
 
 /// Appends the graph of another model, whose values get names of their own. Some of its inputs are
@@ -425,7 +425,7 @@ impl Mutator<'_> {
         let made = node.output.first().cloned().unwrap_or_default();
         match self.pick_mut(&mut graph.node).and_then(|other| self.pick_mut(&mut other.input)) {
             Some(place) if self.below(2) == 0 => *place = made,
-            _ => graph.output.push(ValueInfoProto { name: made, r#type: None }),
+            _ => graph.output.push(ValueInfoProto::untyped(made)),
         }
         graph.node.push(node);
     }
@@ -480,7 +480,7 @@ impl Mutator<'_> {
     fn new_output(&mut self, graph: &mut GraphProto) {
         let names = Mutator::names(graph);
         if let Some(name) = self.pick(&names) {
-            graph.output.push(ValueInfoProto { name: name.clone(), r#type: None });
+            graph.output.push(ValueInfoProto::untyped(name.clone()));
         }
     }
 }

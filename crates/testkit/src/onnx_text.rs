@@ -203,7 +203,7 @@ fn dtype(parser: &mut Parser<'_>) -> Parsed<DType> {
 fn value_info(parser: &mut Parser<'_>) -> Parsed<ValueInfoProto> {
     let name = parser.identifier()?.to_owned();
     parser.expect(":")?;
-    Ok(ValueInfoProto { name, r#type: Some(value_type(parser)?) })
+    Ok(ValueInfoProto { r#type: Some(value_type(parser)?), ..ValueInfoProto::untyped(name) })
 }
 
 fn value_type(parser: &mut Parser<'_>) -> Parsed<TypeProto> {

@@ -1,0 +1,177 @@
+//! Float models to models of bytes.
+//!
+//! [`quantise`] takes a decoded model and gives another: the same file with `QuantizeLinear` and
+//! `DequantizeLinear` where values become bytes, which every engine that reads ONNX runs; names,
+//! metadata and what is not touched stay whole. Nothing here computes with bytes: the compiler
+//! finds the products of bytes in the file, ours as in anybody's.
+//!
+//! Three files are the way of a model: `plan.rs` says what becomes bytes, `calibrate.rs` runs the
+//! float model for the ranges of these values, `rewrite.rs` writes the nodes. With
+//! [`Scheme::Weights`] constants alone are stored in fewer bits (`stored.rs`).
+//!
+//! Invariants: the model given is not changed; the same model, samples and settings give the same
+//! bytes; layers that are to stay float are not touched.
+
+mod calibrate;
+mod draft;
+mod fold;
+mod loss;
+mod operators;
+mod opset;
+mod plan;
+mod ranges;
+mod report;
+mod rewrite;
+mod stored;
+mod weights;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use base::{Diagnostic, Result, codes};
+use tensor::DType;
+use tilewright::Options;
+use tilewright::compiled::DecodedModel;
+
+pub use calibrate::CalibrationSample;
+pub use loss::{Loss, Metric};
+pub use ranges::Method;
+pub use report::{LayerError, OutputError, Report};
+
+use crate::draft::Draft;
+use crate::plan::{Layer, Plan};
+use crate::ranges::Range;
+
+/// How to quantise a model.
+#[derive(Clone, Debug, Default)]
+pub struct QuantiseOptions {
+    /// What becomes integers.
+    pub scheme: Scheme,
+    /// How ranges are chosen of the values that calibration meets.
+    pub method: Method,
+    /// Layers that stay float, by name.
+    pub keep_float: BTreeSet<String>,
+    /// What may be lost at most: layers that lose most stay float until the samples show no more.
+    pub most: Option<Loss>,
+    /// How the models are compiled that calibrate and measure.
+    pub options: Options,
+}
+
+/// What becomes integers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Scheme {
+    /// Values and weights: bytes, at scales that calibration finds.
+    #[default]
+    Static,
+    /// Constants of products and tables alone.
+    Weights {
+        /// `i8` or `i4`.
+        dtype: DType,
+        /// How many neighbours along a sum, or in a row of a table, have a scale together; none
+        /// for one scale a result.
+        block: Option<usize>,
+    },
+}
+
+/// A quantised model, and what it took.
+#[derive(Clone, Debug)]
+pub struct Quantised {
+    /// The model.
+    pub model: DecodedModel,
+    /// What each layer and the outputs lose on the samples.
+    pub report: Report,
+}
+
+/// Quantises a model; the samples are values for all of its inputs, in order.
+///
+/// # Errors
+/// `TW0215` for samples that are missing or not finite, `TW0216` for layers that there are not,
+/// `TW0217` where nothing can be quantised; those of compiling and running the model.
+pub fn quantise(
+    model: &DecodedModel,
+    samples: &[CalibrationSample],
+    settings: &QuantiseOptions,
+) -> Result<Quantised> {
+    let mut float = Draft::of(model)?;
+    plan::check_names(&float, &settings.keep_float)?;
+    let is_blocked = !matches!(settings.scheme, Scheme::Static);
+    opset::raise(&mut float, if is_blocked { 21 } else { 13 })?;
+    fold::fold_constants(&mut float, &settings.options)?;
+    if settings.scheme == Scheme::Static {
+        fold::fold_normalisations(&mut float)?;
+    }
+    let float = float.finish();
+    let maker = Maker::new(&float, samples, settings)?;
+    let made = maker.make(&settings.keep_float)?;
+    let report = maker.report(&made, &settings.keep_float)?;
+    let Some(most) = settings.most else { return Ok(Quantised { model: made.model, report }) };
+    maker.within(most, Quantised { model: made.model, report })
+}
+
+/// A quantised model, with where to look for what its layers give.
+pub(crate) struct Made {
+    pub(crate) model: DecodedModel,
+    /// The layers that compute with integers.
+    pub(crate) layers: Vec<Layer>,
+    /// What stands for a value behind its rounding.
+    pub(crate) rounded: BTreeMap<String, String>,
+}
+
+/// All that versions of a quantised model share.
+pub(crate) struct Maker<'a> {
+    pub(crate) float: &'a DecodedModel,
+    pub(crate) samples: &'a [CalibrationSample],
+    pub(crate) settings: &'a QuantiseOptions,
+    ranges: BTreeMap<String, Range>,
+}
+
+impl<'a> Maker<'a> {
+    fn new(
+        float: &'a DecodedModel,
+        samples: &'a [CalibrationSample],
+        settings: &'a QuantiseOptions,
+    ) -> Result<Maker<'a>> {
+        let draft = Draft::of(float)?;
+        let ranges = match settings.scheme {
+            Scheme::Weights { .. } => BTreeMap::new(),
+            Scheme::Static => {
+                let mut names = plan::candidates(&draft);
+                let mut found = Ok(());
+                names.retain(|name| match draft.constant(name) {
+                    Ok(constant) => constant.is_none(),
+                    Err(error) => {
+                        found = Err(error);
+                        false
+                    }
+                });
+                found?;
+                calibrate::ranges(float, &names, (samples, &settings.options), settings.method)?
+            }
+        };
+        Ok(Maker { float, samples, settings, ranges })
+    }
+
+    /// The model with these layers in float.
+    pub(crate) fn make(&self, keep_float: &BTreeSet<String>) -> Result<Made> {
+        let mut draft = Draft::of(self.float)?;
+        let (layers, rounded): (Vec<Layer>, BTreeMap<String, String>) = match self.settings.scheme {
+            Scheme::Weights { dtype, block } => {
+                (stored::store(&mut draft, keep_float, (dtype, block))?, BTreeMap::new())
+            }
+            Scheme::Static => {
+                let floats: BTreeSet<String> = self.ranges.keys().cloned().collect();
+                let plan: Plan = plan::plan(&draft, &floats, keep_float)?;
+                let rounded = rewrite::rewrite(&mut draft, &plan, &self.ranges)?;
+                (plan.products.into_iter().map(|it| it.layer).collect(), rounded)
+            }
+        };
+        if layers.is_empty() && keep_float.is_empty() {
+            let message = "the model has nothing that could be quantised";
+            return Err(Diagnostic::error(codes::NOTHING_QUANTISED, message)
+                .at("the model")
+                .because("no node multiplies floats of 32 bits by a constant")
+                .remedy("check that it is not quantised already, and that its elements are f32")
+                .into());
+        }
+        Ok(Made { model: draft.finish(), layers, rounded })
+    }
+}

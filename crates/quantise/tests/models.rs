@@ -1,0 +1,272 @@
+//! Small models, quantised: what the files hold, that the error is what the scales imply, and what
+//! is refused.
+
+use std::collections::BTreeSet;
+
+use base::text::Parser;
+use import_onnx::proto::{ModelProto, StringStringEntryProto};
+use prost::Message as _;
+use quantise::{CalibrationSample, Loss, Method, QuantiseOptions, Quantised, Scheme, quantise};
+use tensor::random::random;
+use tensor::{DType, Tensor};
+use tilewright::compiled::{DecodedModel, Source, compile_source};
+use tilewright::{Limits, Options};
+
+const CHAIN: &str = "
+input x: f32[2, 3, 9, 9]
+constant w: f32[4, 3, 3, 3] {0.0}
+constant scale: f32[4] {1.5, 0.5, -1.0, 2.0}
+constant shift: f32[4] {0.25, -0.5, 0.0, 1.0}
+constant mean: f32[4] {0.5, 0.0, -0.25, 0.125}
+constant variance: f32[4] {1.0, 4.0, 0.25, 2.0}
+constant v: f32[4, 4, 1, 1] {0.0}
+constant b: f32[4] {0.5, -0.25, 1.0, 0.0}
+constant shape: i64[2] {2, -1}
+constant u: f32[36, 5] {0.0}
+a = Conv(x, w)
+n = BatchNormalization(a, scale, shift, mean, variance)
+r = Relu(n)
+p = MaxPool(r) {kernel_shape = [2, 2], strides = [2, 2]}
+q = Conv(p, v, b)
+s = Add(q, p)
+t = Relu(s)
+m = Reshape(t, shape)
+k = Slice(m, zero, size, one)
+y = MatMul(k, u)
+constant zero: i64[1] {0}
+constant size: i64[1] {64}
+constant one: i64[1] {1}
+output y: f32[2, 5]
+";
+
+/// A model of a text whose constants of these names are random.
+fn model(text: &str, random_constants: &[&str]) -> DecodedModel {
+    let mut proto = onnx_model(text);
+    let graph = proto.graph.as_mut().expect("a graph");
+    for (number, name) in random_constants.iter().enumerate() {
+        let place = graph.initializer.iter().position(|it| it.name == *name).expect("a constant");
+        let shape: Vec<usize> =
+            graph.initializer[place].dims.iter().map(|&dim| dim as usize).collect();
+        let tensor = random(DType::F32, &shape, number as u64 + 40);
+        graph.initializer[place] = import_onnx::tensor_proto(name, &tensor);
+    }
+    DecodedModel::of(proto.encode_to_vec().into(), &Limits::default()).expect("a model")
+}
+
+fn onnx_model(text: &str) -> ModelProto {
+    testkit::onnx_text::parse_model(&mut Parser::new(text)).expect("a model")
+}
+
+fn samples(shape: &[usize], count: u64) -> Vec<CalibrationSample> {
+    (0..count).map(|seed| vec![random(DType::F32, shape, seed).into()]).collect()
+}
+
+fn made(
+    model: &DecodedModel,
+    samples: &[CalibrationSample],
+    settings: &QuantiseOptions,
+) -> Quantised {
+    quantise(model, samples, settings).expect("a quantised model")
+}
+
+fn run(model: &DecodedModel, inputs: &[Tensor]) -> Vec<Tensor> {
+    let read = DecodedModel::of(model.encode().into(), &Limits::default()).expect("a model");
+    let executable =
+        compile_source(Source::from(read), &Options::default()).expect("an executable");
+    executable.run(inputs).expect("a run")
+}
+
+fn count(model: &DecodedModel, operator: &str) -> usize {
+    model.info().operators.get(operator).copied().unwrap_or(0)
+}
+
+#[test]
+fn values_between_products_become_bytes() {
+    let model = model(CHAIN, &["w", "v", "u"]);
+    let quantised = made(&model, &samples(&[2, 3, 9, 9], 4), &QuantiseOptions::default());
+    let after = &quantised.model;
+    // Normalisation is folded, and what bounds values from below is what rounding does anyway.
+    assert_eq!(count(after, "BatchNormalization"), 0);
+    assert_eq!(count(after, "Relu"), 0);
+    // x, r, p, q, t, m, k; the three weights and the two biases besides.
+    assert_eq!(count(after, "QuantizeLinear"), 7);
+    assert_eq!(count(after, "DequantizeLinear"), 7 + 3 + 2);
+    assert_eq!(after.outputs(), ["y"]);
+    assert_eq!(after.info().inputs, model.info().inputs);
+    let output = &quantised.report.outputs[0];
+    assert!(output.error > 0.0 && output.error < 0.05, "{:?}", quantised.report);
+    assert_eq!(quantised.report.layers.len(), 3);
+    for row in &quantised.report.layers {
+        assert!(row.own_error > 0.0 && row.own_error < 0.03, "{row:?}");
+    }
+}
+
+#[test]
+fn every_method_gives_a_model_that_is_near() {
+    let model = model(CHAIN, &["w", "v", "u"]);
+    let samples = samples(&[2, 3, 9, 9], 4);
+    for method in [Method::Percentile(99.9), Method::Entropy, Method::MeanSquaredError] {
+        let settings = QuantiseOptions { method, ..QuantiseOptions::default() };
+        let report = made(&model, &samples, &settings).report;
+        assert!(report.outputs[0].cosine > 0.98, "{method:?}: {report}");
+    }
+}
+
+#[test]
+fn a_product_is_off_by_what_its_scales_imply() {
+    let text = "
+input x: f32[4, 24]
+constant w: f32[24, 6] {0.0}
+constant b: f32[6] {0.0}
+y = Gemm(x, w, b)
+output y: f32[4, 6]
+";
+    let model = model(text, &["w", "b"]);
+    let given = samples(&[4, 24], 3);
+    let quantised = made(&model, &given, &QuantiseOptions::default());
+    let (w, b) = (random(DType::F32, &[24, 6], 40), random(DType::F32, &[6], 41));
+    let (w, b) = (w.to_f64_vec(), b.to_f64_vec());
+    let all: Vec<f64> =
+        given.iter().flat_map(|it| it[0].as_tensor().expect("a tensor").to_f64_vec()).collect();
+    let (low, high) = all.iter().fold((0.0_f64, 0.0_f64), |(a, b), &it| (a.min(it), b.max(it)));
+    let of_x = (high - low) / 255.0;
+    for sample in &given {
+        let x = sample[0].as_tensor().expect("a tensor").clone();
+        let found = run(&quantised.model, std::slice::from_ref(&x))[0].to_f64_vec();
+        let x = x.to_f64_vec();
+        for (at, found) in found.iter().enumerate() {
+            let (row, column) = (at / 6, at % 6);
+            let column_of = |k: usize| w[k * 6 + column];
+            let of_w = (0..24).map(|k| column_of(k).abs()).fold(0.0, f64::max) / 127.0;
+            let right: f64 =
+                (0..24).map(|k| x[row * 24 + k] * column_of(k)).sum::<f64>() + b[column];
+            // A zero point is rounded, too, so that elements at the ends are off by a whole scale.
+            let each = (0..24).map(|k| {
+                x[row * 24 + k].abs() * of_w / 2.0 + column_of(k).abs() * of_x + of_x * of_w
+            });
+            let bound = each.sum::<f64>() + of_x * of_w + 1e-4;
+            assert!((found - right).abs() <= bound, "{found} {right} {bound}");
+        }
+    }
+}
+
+const WORDS: &str = "
+opset 17
+input x: i64[1, 7]
+constant table: f32[40, 48] {0.0}
+constant w: f32[48, 20] {0.0}
+e = Gather(table, x)
+d = MatMul(e, w)
+y = ReduceMean(d) {axes = [1], keepdims = 0}
+output y: f32[1, 20]
+";
+
+#[test]
+fn weights_are_stored_in_few_bits() {
+    let model = model(WORDS, &["table", "w"]);
+    let sample: CalibrationSample =
+        vec![Tensor::from_vec(&[1, 7], vec![3_i64, 0, 39, 7, 7, 12, 20]).into()];
+    for (dtype, block, most) in [
+        (DType::I8, Some(16), 0.02),
+        (DType::I8, None, 0.02),
+        (DType::I4, Some(16), 0.25),
+        (DType::I4, Some(32), 0.25),
+        (DType::I4, None, 0.3),
+    ] {
+        let scheme = Scheme::Weights { dtype, block };
+        let settings = QuantiseOptions { scheme, ..QuantiseOptions::default() };
+        let quantised = made(&model, std::slice::from_ref(&sample), &settings);
+        assert_eq!(count(&quantised.model, "DequantizeLinear"), 2);
+        let error = quantised.report.outputs[0].error;
+        assert!(error > 0.0 && error < most, "{dtype} {block:?}: {error}");
+        let least = if dtype == DType::I4 { 0.4 } else { 0.6 };
+        let (after, before) = (quantised.model.encode().len(), model.encode().len());
+        assert!((after as f64) < least * before as f64, "{after} of {before}");
+    }
+}
+
+#[test]
+fn layers_stay_float_until_no_more_is_lost() {
+    let model = model(CHAIN, &["w", "v", "u"]);
+    let samples = samples(&[2, 3, 9, 9], 4);
+    let whole = made(&model, &samples, &QuantiseOptions::default());
+    let least = whole.report.outputs[0].error;
+    let most = Loss { metric: quantise::Metric::Error, most: least * 0.9 };
+    let settings = QuantiseOptions { most: Some(most), ..QuantiseOptions::default() };
+    let within = made(&model, &samples, &settings);
+    assert!(!within.report.float.is_empty());
+    assert!(within.report.outputs[0].error <= most.most, "{}", within.report);
+    let none = Loss { metric: quantise::Metric::Error, most: 0.0 };
+    let settings = QuantiseOptions { most: Some(none), ..QuantiseOptions::default() };
+    let exact = made(&model, &samples, &settings);
+    assert_eq!(exact.report.float.len(), 3);
+    assert_eq!(exact.report.outputs[0].error, 0.0);
+}
+
+#[test]
+fn named_layers_stay_float() {
+    let model = model(CHAIN, &["w", "v", "u"]);
+    let keep_float: BTreeSet<String> = ["y".to_owned()].into();
+    let settings = QuantiseOptions { keep_float, ..QuantiseOptions::default() };
+    let quantised = made(&model, &samples(&[2, 3, 9, 9], 1), &settings);
+    let names: Vec<&str> = quantised.report.layers.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["a", "q"]);
+    assert_eq!(quantised.report.float, ["y"]);
+}
+
+#[test]
+fn what_a_file_says_besides_is_kept() {
+    let mut proto = onnx_model(CHAIN);
+    let entry = StringStringEntryProto { key: "maker".to_owned(), value: "us".to_owned() };
+    proto.metadata_props.push(entry.clone());
+    let graph = proto.graph.as_mut().expect("a graph");
+    graph.node[0].doc_string = "the first".into();
+    graph.node[0].metadata_props.push(entry.clone());
+    graph.input[0].doc_string = "a picture".into();
+    let model = DecodedModel::of(proto.encode_to_vec().into(), &Limits::default());
+    let model = model.expect("a model");
+    let quantised = made(&model, &samples(&[2, 3, 9, 9], 1), &QuantiseOptions::default());
+    let proto = ModelProto::decode(&quantised.model.encode()[..]).expect("a model");
+    assert_eq!(proto.metadata_props.as_slice(), std::slice::from_ref(&entry));
+    let graph = proto.graph.expect("a graph");
+    assert_eq!(graph.input[0].doc_string, "a picture");
+    let first = graph.node.iter().find(|node| node.op_type == "Conv").expect("a convolution");
+    assert_eq!(
+        (&first.doc_string[..], &first.metadata_props[..]),
+        (&b"the first"[..], &[entry][..])
+    );
+}
+
+fn refused(
+    model: &DecodedModel,
+    samples: &[CalibrationSample],
+    settings: &QuantiseOptions,
+) -> String {
+    quantise(model, samples, settings).expect_err("it is refused").to_string()
+}
+
+#[test]
+fn bad_input_is_refused() {
+    let model = model(CHAIN, &["w", "v", "u"]);
+    let good = samples(&[2, 3, 9, 9], 1);
+    let settings = QuantiseOptions::default();
+    let said = refused(&model, &[], &settings);
+    assert!(said.contains("TW0215") && said.contains("no sample"), "{said}");
+    let infinite: CalibrationSample =
+        vec![Tensor::from_vec(&[2, 3, 9, 9], vec![f32::NAN; 486]).into()];
+    let said = refused(&model, &[infinite], &settings);
+    assert!(said.contains("TW0215") && said.contains("sample 0"), "{said}");
+    let said = refused(&model, &samples(&[2, 3, 9, 8], 1), &settings);
+    assert!(said.contains("TW0204"), "{said}");
+    let unknown =
+        QuantiseOptions { keep_float: ["yy".to_owned()].into(), ..QuantiseOptions::default() };
+    let said = refused(&model, &good, &unknown);
+    assert!(said.contains("TW0216") && said.contains("did you mean `y`"), "{said}");
+    let quantised = made(&model, &good, &settings).model;
+    let said = refused(&quantised, &good, &settings);
+    assert!(said.contains("TW0217") && said.contains("already"), "{said}");
+    let plain = onnx_model("input x: f32[2]\ny = Relu(x)\noutput y: f32[2]\n");
+    let plain = DecodedModel::of(plain.encode_to_vec().into(), &Limits::default());
+    let said = refused(&plain.expect("a model"), &samples(&[2], 1), &settings);
+    assert!(said.contains("TW0217"), "{said}");
+}
