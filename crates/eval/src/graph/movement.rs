@@ -7,17 +7,16 @@ use crate::EvaluationFault;
 
 /// Visits every index of a shape in row-major order.
 pub(super) fn each_index(shape: &[usize], mut visit: impl FnMut(&[usize])) {
-    if shape.contains(&0) {
-        return;
-    }
     let mut index = vec![0; shape.len()];
-    loop {
+    for _ in 0..shape.iter().product() {
         visit(&index);
-        let Some(axis) = (0..shape.len()).rev().find(|&axis| index[axis] + 1 < shape[axis]) else {
-            return;
-        };
-        index[axis] += 1;
-        index[axis + 1..].fill(0);
+        for (own, &extent) in index.iter_mut().zip(shape).rev() {
+            *own += 1;
+            if *own < extent {
+                break;
+            }
+            *own = 0;
+        }
     }
 }
 
