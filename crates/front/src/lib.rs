@@ -70,8 +70,8 @@ pub use port::{Port, PortExtent, in_order, ports, unknown_input};
 pub use products::product;
 pub use shapes::with_shapes;
 pub use standard::{
-    gelu_of, inverse_deviation, over_root_mean_square, over_sum, shifted_exponentials, standardize,
-    statistics,
+    gelu_of, in_channel_groups, inverse_deviation, over_root_mean_square, over_sum,
+    shifted_exponentials, standardize, statistics,
 };
 pub use value::{
     Coded, KNOWN_ELEMENTS, List, Operand, Texts, Weight, constant_shape, constant_value,

@@ -1,9 +1,10 @@
 //! Values brought to mean 0 and variance 1, and the softmax of rows: what normalisations share.
 
+use sym::Expr;
 use tensor::{Reduction, ScalarFunction as F};
 
 use crate::value::Operand;
-use crate::writer::{Accepted, Graph};
+use crate::writer::{Accepted, Graph, shape_error};
 
 /// Mean and variance along axes, which stay with extent 1.
 pub fn statistics(graph: &mut Graph, x: &Operand, axes: &[usize]) -> Accepted<(Operand, Operand)> {
@@ -18,6 +19,21 @@ pub fn inverse_deviation(graph: &mut Graph, variance: &Operand, epsilon: f64) ->
     let shifted = graph.add_number(variance, epsilon)?;
     let deviation = graph.sqrt(&shifted)?;
     graph.map(F::Reciprocal, &[&deviation])
+}
+
+/// A value whose channels, axis 1, are two axes: so many groups, and the channels of each.
+///
+/// # Errors
+/// There are no channels, or they do not fall into so many groups.
+pub fn in_channel_groups(graph: &mut Graph, x: &Operand, groups: i64) -> Accepted<Operand> {
+    let shape = x.shape();
+    if shape.len() < 2 || groups < 1 || !shape[1].divisible_by(groups) {
+        return Err(shape_error(format!("the channels do not fall into {groups} groups")));
+    }
+    let groups = Expr::from(groups);
+    let each = shape[1].floor_div(&groups);
+    let split = [&[shape[0].clone(), groups, each], &shape[2..]].concat();
+    graph.reshape(x, &split)
 }
 
 /// A value along axes with mean 0 and variance 1; also the mean and the inverse deviation.

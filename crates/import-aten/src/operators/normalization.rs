@@ -1,8 +1,8 @@
 //! Normalisations and softmax.
 
 use front::{
-    Accepted, Graph, Operand, inverse_deviation, over_sum, shape_error, shifted_exponentials,
-    standardize, unsupported,
+    Accepted, Graph, Operand, in_channel_groups, inverse_deviation, over_sum, shape_error,
+    shifted_exponentials, standardize, unsupported,
 };
 use sym::Expr;
 use tensor::{DType, Scalar};
@@ -201,15 +201,9 @@ fn in_groups(
 ) -> Lowered {
     let x = node.tensor(0, "input")?;
     let shape = x.shape().to_vec();
-    if shape.len() < 2 || groups < 1 || !shape[1].divisible_by(groups) {
-        return Err(shape_error(format!("the channels do not fall into {groups} groups")));
-    }
-    let mut split = vec![shape[0].clone(), Expr::from(groups)];
-    split.push(shape[1].floor_div(&Expr::from(groups)));
-    split.extend_from_slice(&shape[2..]);
-    let grouped = graph.reshape(&x, &split)?;
+    let grouped = in_channel_groups(graph, &x, groups)?;
     let wide = graph.widen(&grouped)?;
-    let axes: Vec<usize> = (2..split.len()).collect();
+    let axes: Vec<usize> = (2..grouped.rank()).collect();
     let (normal, mean, inverse) = standardize(graph, &wide, &axes, epsilon)?;
     let normal = graph.reshape(&normal, &shape)?;
     let along = |graph: &mut Graph, value: Option<Operand>| -> Accepted<Option<Operand>> {

@@ -1,8 +1,8 @@
 //! Normalisations, composed of reductions and scalar functions.
 
 use front::{
-    Accepted, Graph, Operand, inverse_deviation, normalize_axes, over_root_mean_square,
-    shape_error, standardize, statistics,
+    Accepted, Graph, Operand, in_channel_groups, inverse_deviation, normalize_axes,
+    over_root_mean_square, shape_error, standardize, statistics,
 };
 use graph::IterationSpace;
 use sym::Expr;
@@ -84,20 +84,14 @@ pub(super) fn group(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.input(0)?;
     let groups = node.int("num_groups", 0)?;
     let shape = x.shape().to_vec();
-    if shape.len() < 2 || groups < 1 || !shape[1].divisible_by(groups) {
-        return Err(shape_error(format!("the channels do not fall into {groups} groups")));
-    }
-    let mut split = vec![shape[0].clone(), Expr::from(groups)];
-    split.push(shape[1].floor_div(&Expr::from(groups)));
-    split.extend_from_slice(&shape[2..]);
-    let grouped = graph.reshape(x, &split)?;
+    let grouped = in_channel_groups(graph, x, groups)?;
     let wide = graph.widen(&grouped)?;
-    let axes: Vec<usize> = (2..split.len()).collect();
+    let axes: Vec<usize> = (2..grouped.rank()).collect();
     let (mut normal, ..) = standardize(graph, &wide, &axes, node.float("epsilon", 1e-5)?)?;
     normal = graph.cast(&normal, x.dtype())?;
     let mut target = shape.clone();
     if node.version < 21 && node.input(1)?.shape() == [Expr::from(groups)] {
-        target = split;
+        target = grouped.shape().to_vec();
     } else {
         normal = graph.reshape(&normal, &shape)?;
     }
