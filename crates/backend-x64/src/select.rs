@@ -15,6 +15,7 @@
 mod arithmetic;
 mod build;
 mod convert;
+mod copy;
 mod gather;
 mod guard;
 mod index;
@@ -31,6 +32,7 @@ mod strided;
 mod tidy;
 mod transpose;
 mod value;
+mod wrapped;
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -45,12 +47,13 @@ use tensor::DType;
 
 use crate::vcode::{VCode, VRegId};
 use build::Builder;
+use guard::LanesOn;
 use index::{Binding, Pointer, Simplified};
 use instruction::Use;
 use memory::Loaded;
 use plan::Plan;
 use transpose::{Block, Waiting, WrittenOut};
-use value::{Evaluated, Held, Mask};
+use value::{Evaluated, Held};
 
 /// A selected kernel.
 pub(crate) struct Selected {
@@ -157,7 +160,7 @@ struct Selector<'a> {
     /// The vector loop around, if any.
     vector: Option<VectorLoop>,
     /// The lanes that guards leave on.
-    exec: Option<Mask>,
+    exec: Option<LanesOn>,
     /// The lane being computed, where lanes are computed one by one.
     lane: usize,
     /// Loops that are instructions, by their variables.

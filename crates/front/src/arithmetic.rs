@@ -55,6 +55,26 @@ impl Graph {
         self.min(&value, &high)
     }
 
+    /// A power that a few products or a reciprocal give, if the exponent is one for which they do:
+    /// exponents from 1 to 4, and -1. None for types and exponents without.
+    pub fn short_power(&mut self, value: &Operand, exponent: f64) -> Accepted<Option<Operand>> {
+        if !value.dtype().is_float() {
+            return Ok(None);
+        }
+        let product = |graph: &mut Graph, value: &Operand| {
+            let square = graph.square(value)?;
+            let other = if exponent == 3.0 { value } else { &square };
+            graph.mul(&square, other)
+        };
+        Ok(Some(match exponent {
+            1.0 => value.clone(),
+            2.0 => self.square(value)?,
+            3.0 | 4.0 => self.rounded_once(value, product)?,
+            -1.0 => self.map(F::Reciprocal, &[value])?,
+            _ => return Ok(None),
+        }))
+    }
+
     /// The square of a value.
     pub fn square(&mut self, value: &Operand) -> Accepted<Operand> {
         self.mul(value, value)

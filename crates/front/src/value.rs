@@ -122,6 +122,16 @@ impl Operand {
         Operand { weight: Some(Rc::new(weight)), ..Operand::of_type(ty) }
     }
 
+    /// The value, known to passes if it is a constant of one element: for operands that say what
+    /// an operator is, as attributes do, rather than what has been learned.
+    #[must_use]
+    pub fn as_attribute(&self) -> Operand {
+        match self.weight() {
+            Some(weight) if weight.tensor.len() == 1 => Operand::of_tensor(&weight.tensor),
+            _ => self.clone(),
+        }
+    }
+
     /// The value with elements that are known all the same. Many are kept aside, for those who ask
     /// for numbers.
     pub fn knowing(self, tensor: &Tensor) -> Operand {

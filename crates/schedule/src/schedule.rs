@@ -310,6 +310,7 @@ fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
         ScheduleStep::Privatise { buffer, target } => {
             steps::privatise::apply(state, buffer, target)
         }
+        ScheduleStep::Shrink { buffer, target } => steps::shrink::apply(state, buffer, target),
         ScheduleStep::Fission { target, at, into } => {
             steps::fission::apply(state, target, *at, into)
         }

@@ -151,6 +151,14 @@ pub enum ScheduleStep {
         /// The loop.
         target: String,
     },
+    /// A buffer that each iteration of a loop has for itself loses the axes along which one meets
+    /// one element.
+    Shrink {
+        /// The buffer.
+        buffer: String,
+        /// The loop.
+        target: String,
+    },
     /// A loop becomes two, each with a part of its body.
     Fission {
         /// The loop.
@@ -296,6 +304,7 @@ impl fmt::Display for ScheduleStep {
             ScheduleStep::Privatise { buffer, target } => {
                 write!(f, "privatise {buffer} along {target}")
             }
+            ScheduleStep::Shrink { buffer, target } => write!(f, "shrink {buffer} in {target}"),
             ScheduleStep::Fission { target, at, into } => {
                 write!(f, "fission {target} at {at} into {into}")
             }
@@ -461,6 +470,7 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
         "privatise" => {
             ScheduleStep::Privatise { buffer: name(parser)?, target: after(parser, "along")? }
         }
+        "shrink" => ScheduleStep::Shrink { buffer: name(parser)?, target: after(parser, "in")? },
         "fission" => {
             let target = name(parser)?;
             parser.expect_keyword("at")?;
@@ -527,6 +537,7 @@ tensorise e with dot_bf16_2
 parallelise f
 compute_at acc at jo
 privatise x along ji
+shrink x in ji
 fission i at 1 into rest
 merge i, rest
 set_scope acc register

@@ -210,7 +210,10 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
             0 => ScheduleStep::Unroll { target },
             _ => ScheduleStep::Simplify,
         },
-        19 => ScheduleStep::Privatise { buffer, target },
+        19 => match c % 2 {
+            0 => ScheduleStep::Privatise { buffer, target },
+            _ => ScheduleStep::Shrink { buffer, target },
+        },
         _ => {
             let rows = Instruction::all();
             let instruction = rows[c as usize % rows.len()].name().to_owned();

@@ -1,7 +1,8 @@
 //! The strategy for statements that each row does by itself: rows side by side, in vectors.
 //!
-//! The innermost loop over rows is cut into vectors of them. What a row keeps for itself gets an
-//! element a row of the block (step `privatise`), the block's loop is taken apart, and each part
+//! Nests over the same rows are joined. The innermost loop over rows is cut into vectors of them.
+//! What a row keeps for itself loses the axes along which it is one element (step `shrink`) and gets
+//! an element a row of the block (step `privatise`), the block's loop is taken apart, and each part
 //! runs in vectors across rows, what it goes through along a row outside of them. Where rows are
 //! read or written along themselves, a tile of rows is transposed in registers; loops inside of
 //! others, which go over what is kept of a row, are written out, so that it may stay in registers.
@@ -13,17 +14,18 @@ use schedule::{Schedule, ScheduleStep, Tail};
 
 use crate::fuse::{as_one, flatten};
 use crate::given::{Given, Refused};
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
+use crate::lines::join;
 use crate::map::{TILE, transposed};
 use crate::point::Point;
 use crate::rows::registers;
 use crate::structure::{Access, Nest};
 
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
-
 /// Iterations of a loop over what is kept of a row up to which it is written out.
 const WRITTEN_OUT: i64 = 32;
+
+/// Why some kernels are refused.
+const APART: &str = "it is not all inside of one loop";
 
 /// See the head of this file.
 pub(super) fn apply(
@@ -32,11 +34,14 @@ pub(super) fn apply(
     _point: &Point,
     target: &Target,
 ) -> Result<String, Refused> {
-    let [Stmt::For(outermost)] = &given.naive.kernel.body[..] else {
-        return Err("it is not all inside of one loop".into());
-    };
     let mut hand = Hand::new(schedule);
-    let mut outer = rows(&hand, outermost);
+    if given.naive.kernel.body.len() > 1 {
+        let nests = given.nests.as_deref().ok_or(APART)?;
+        join(&mut hand, nests, |_, _| false);
+        hand.simplify()?;
+    }
+    let [Stmt::For(outermost)] = &hand.kernel().body[..] else { return Err(APART.into()) };
+    let mut outer = rows(&hand, &outermost.clone());
     contiguous_innermost(&mut hand, &mut outer)?;
     let mut inner = fuse_rows(&mut hand, &mut outer)?;
     let lanes = lanes(&hand, &inner, target)?;
@@ -46,9 +51,11 @@ pub(super) fn apply(
     };
     outer.extend(parts.0);
     inner = parts.1;
+    hand.shrink(&inner);
     for buffer in kept(&hand, &inner)? {
         hand.take(ScheduleStep::Privatise { buffer, target: inner.clone() })?;
     }
+    whole_tiles(&mut hand, &inner)?;
     for part in take_apart(&mut hand, inner)? {
         side_by_side(&mut hand, &part)?;
     }
@@ -144,6 +151,23 @@ fn kept(hand: &Hand<'_>, name: &str) -> Result<Vec<String>, Refused> {
     let buffers = written.iter().map(|id| &hand.kernel().buffers[*id]);
     let own = buffers.filter(|buffer| !matches!(buffer.scope, Scope::Parameter(_)));
     Ok(own.map(|buffer| buffer.name.clone()).collect())
+}
+
+/// Cuts what does not fill a tile off the loops along rows that are transposed tile by tile.
+fn whole_tiles(hand: &mut Hand<'_>, inner: &str) -> Result<(), Refused> {
+    let found = hand.find(inner).ok_or("its rows are one")?;
+    let kernel = hand.kernel();
+    let mut cut = Vec::new();
+    for stmt in &found.body {
+        let alone = Loop { body: vec![stmt.clone()], ..found.clone() };
+        let nest = Nest::of(kernel, &Stmt::For(Box::new(alone)));
+        let Some(nest) = nest.filter(|nest| nest.loops.len() == 2) else { continue };
+        let along = &nest.loops[1];
+        if along.extent > WRITTEN_OUT && along.extent % TILE != 0 && moves_apart(&nest, inner) {
+            cut.push((along.name.clone(), along.extent / TILE * TILE));
+        }
+    }
+    cut.iter().try_for_each(|(name, at)| hand.cut(name, *at).map(|_| ()))
 }
 
 /// Makes a loop of its own of each loop that one holds; the names of these.

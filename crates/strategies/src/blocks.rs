@@ -30,13 +30,10 @@ use schedule::{Schedule, ScheduleStep};
 use sym::Expr;
 
 use crate::given::{Given, Refused};
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
 use crate::point::Point;
 use crate::structure::{LoopInfo, Motion, Nest, Rows};
 use crate::{rows, tile};
-
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
 
 /// Blocks have at most so many rows.
 const MOST_ROWS: i64 = 48;

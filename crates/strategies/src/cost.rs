@@ -203,6 +203,13 @@ impl Walk<'_> {
             Stmt::Store { buffer, index, value } => {
                 let mut work = self.value(value).0;
                 work.add(&self.store(*buffer, index));
+                if let ScalarExpr::Load { buffer: from, .. } = value {
+                    let [from, to] = [from, buffer].map(|id| self.kernel.buffers[*id].dtype);
+                    // Narrow elements are copied as they are.
+                    if from == to && from.bits() < 32 {
+                        work.narrow(f64::from(from.bits()) / 32.0);
+                    }
+                }
                 Straight { work, ..Straight::default() }
             }
             Stmt::Reduce { buffer, index, reduction, value } => {

@@ -8,7 +8,7 @@
 use backend::Target;
 
 use crate::given::{Given, Refused};
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
 use crate::naive::{Producer, ProducerKind};
 use crate::point::Point;
 use crate::rows::{local_buffers, part_guarded, registers};
@@ -17,9 +17,6 @@ use schedule::{Schedule, Tail};
 
 /// Rows of a block at most.
 const MOST_ROWS: i64 = 4;
-
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
 
 /// The sketch's name.
 pub(super) const NAME: &str = "dots";

@@ -1,11 +1,17 @@
 //! A strategy's hand on a schedule: steps with fresh names, refusals as reasons.
 
 use loops::visit::touched;
-use loops::{Kernel, Loop, Scope, Stmt};
+use loops::{Buffer, Kernel, Loop, Scope, Stmt};
 use schedule::{CutAt, LocalScope, Schedule, ScheduleError, ScheduleStep, Tail};
 
 use crate::given::Refused;
 use crate::structure::Nest;
+
+/// Iterations of the parallel loop beyond which no more loops are fused into it.
+pub(super) const SHARED: i64 = 64;
+
+/// How often statements should run in a turn of the parallel loop, at least.
+const LEAST_SHARE: i64 = 128;
 
 /// A schedule, with the steps that strategies take.
 pub(super) struct Hand<'a> {
@@ -140,6 +146,18 @@ impl<'a> Hand<'a> {
 
     pub(super) fn merge(&mut self, first: &str, second: &str) -> Result<(), Refused> {
         self.take(ScheduleStep::Merge { first: first.to_owned(), second: second.to_owned() })
+    }
+
+    /// The kernel's own buffers of which each iteration of a loop meets one element along an axis
+    /// do without that axis.
+    pub(super) fn shrink(&mut self, target: &str) {
+        let own = |buffer: &&Buffer| !matches!(buffer.scope, Scope::Parameter(_));
+        let buffers = self.kernel().buffers.values().filter(own);
+        let names: Vec<String> = buffers.map(|buffer| buffer.name.clone()).collect();
+        for buffer in names {
+            // Where it does not fit, nothing is lost.
+            _ = self.take(ScheduleStep::Shrink { buffer, target: target.to_owned() });
+        }
     }
 
     pub(super) fn compute_at(&mut self, buffer: &str, target: &str) -> Result<(), Refused> {
@@ -285,9 +303,10 @@ impl<'a> Hand<'a> {
         written.iter().any(|id| !matches!(buffers[*id].scope, Scope::Parameter(_)))
     }
 
-    /// Fuses loops of a perfect nest, outermost first, until there are enough iterations to share,
-    /// and shares them among workers. Loops that are left, and all from the first that overlaps on,
-    /// stay serial; so do those with which iterations cannot be shown to be independent.
+    /// Fuses loops of a perfect nest, outermost first, or blocks of them, until there are enough
+    /// iterations to share, and shares them among workers. Loops that are left, and all from the
+    /// first that overlaps on, stay serial; so do those with which iterations cannot be shown to be
+    /// independent.
     pub(super) fn share(&mut self, outer: &[String], wanted: i64) -> Result<(), Refused> {
         let count = outer.iter().position(|name| self.overlaps(name)).unwrap_or(outer.len());
         self.share_blocks(&outer[..count], wanted)
@@ -345,11 +364,41 @@ impl<'a> Hand<'a> {
             if is_guard(&shared) || is_guard(next) {
                 break;
             }
+            let Some(least) = self.least_block(next) else { break };
             before.get_or_insert_with(|| self.copy());
-            shared = self.fuse(&shared, next)?;
+            let next = match least {
+                1 => Some(next.clone()),
+                _ => self.split(next, least, Tail::Exact)?.0,
+            };
+            let Some(next) = next else { break };
+            shared = self.fuse(&shared, &next)?;
         }
         self.parallelise(&shared)
     }
+
+    /// How many turns of a loop a turn of the shared loop must take at least: places are found once
+    /// a turn, by quotients. None if all of them are too few.
+    fn least_block(&self, name: &str) -> Option<i64> {
+        let found = self.find(name)?;
+        let inside = iterations(self.kernel(), &found.body).max(1);
+        if inside >= LEAST_SHARE {
+            return Some(1);
+        }
+        let extent = self.extent(name)?;
+        let wanted = (LEAST_SHARE + inside - 1) / inside;
+        (wanted..extent).find(|turns| extent % turns == 0)
+    }
+}
+
+/// How often statements run in a block.
+fn iterations(kernel: &Kernel, block: &[Stmt]) -> i64 {
+    let of = |stmt: &Stmt| match stmt {
+        Stmt::For(found) => {
+            kernel.weight(&found.extent).saturating_mul(iterations(kernel, &found.body))
+        }
+        _ => 1 + stmt.blocks().map(|inner| iterations(kernel, inner)).sum::<i64>(),
+    };
+    block.iter().map(of).fold(0, i64::saturating_add)
 }
 
 /// A refused step as a reason, without the listing.

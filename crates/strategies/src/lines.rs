@@ -9,13 +9,10 @@ use backend::Target;
 use schedule::Schedule;
 
 use crate::given::{Given, Refused};
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
 use crate::point::Point;
 use crate::rows::{is_contiguous, registers, vectorise_nest};
-use crate::structure::Nest;
-
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
+use crate::structure::{LoopInfo, Nest};
 
 /// See the head of this file.
 pub(super) fn apply(
@@ -26,9 +23,12 @@ pub(super) fn apply(
 ) -> Result<String, Refused> {
     let nests = given.nests()?;
     let mut hand = Hand::new(schedule);
-    let outer = join(&mut hand, nests)?;
+    let outer = join(&mut hand, nests, is_contiguous);
     hand.simplify()?;
     let around = hand.present(&outer).last().cloned();
+    if let Some(around) = &around {
+        hand.shrink(around);
+    }
     let inner: Vec<Nest> = hand.block(around.as_deref()).into_iter().flatten().collect();
     inner.iter().try_for_each(|nest| vectorise_nest(&mut hand, nest, 0, target))?;
     registers(&mut hand)?;
@@ -37,18 +37,22 @@ pub(super) fn apply(
     Ok(hand.share_if_independent(&present, SHARED, remark))
 }
 
-/// Joins the outermost loops of the nests as far as they agree, up to one along which all of them
-/// write side by side; the names of the joined ones.
-fn join(hand: &mut Hand<'_>, nests: &[Nest]) -> Result<Vec<String>, Refused> {
-    let (first, others) = nests.split_first().ok_or("it does nothing")?;
+/// Joins the outermost loops of the nests as far as they agree, up to one that shall stay in all of
+/// them; the names of the joined ones.
+pub(super) fn join(
+    hand: &mut Hand<'_>,
+    nests: &[Nest],
+    stays: fn(&Nest, &LoopInfo) -> bool,
+) -> Vec<String> {
     let mut joined = Vec::new();
+    let Some((first, others)) = nests.split_first() else { return joined };
     for (depth, found) in first.loops.iter().enumerate() {
         let own: Option<Vec<_>> = others.iter().map(|other| other.loops.get(depth)).collect();
         let Some(own) = own.filter(|own| own.iter().all(|own| own.extent == found.extent)) else {
             break;
         };
-        let inside = others.iter().zip(&own).all(|(nest, own)| is_contiguous(nest, own));
-        if inside && is_contiguous(first, found) {
+        let inside = others.iter().zip(&own).all(|(nest, own)| stays(nest, own));
+        if inside && stays(first, found) {
             break;
         }
         let merge =
@@ -58,5 +62,5 @@ fn join(hand: &mut Hand<'_>, nests: &[Nest]) -> Result<Vec<String>, Refused> {
         }
         joined.push(found.name.clone());
     }
-    Ok(joined)
+    joined
 }

@@ -12,14 +12,11 @@ use schedule::Schedule;
 
 use crate::fuse::fuse_neighbours;
 use crate::given::{Given, Refused};
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
 use crate::naive::WORTH_CODE;
 use crate::point::Point;
 use crate::structure::Nest;
 use crate::vectors::{VECTORS, lanes, split_any, split_apart};
-
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
 
 /// Uses of elements in a block that has work enough for a turn, and values enough for the
 /// registers, with a single vector.

@@ -5,12 +5,9 @@ use backend::Target;
 use schedule::Schedule;
 
 use crate::given::Refused;
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
 use crate::naive::Naive;
 use loops::{Kernel, Stmt};
-
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
 
 /// Joins and shares what can be; a remark on how far that went.
 pub(super) fn apply(schedule: &mut Schedule, _naive: &Naive, _target: &Target) -> String {

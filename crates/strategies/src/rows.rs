@@ -18,14 +18,11 @@ use sym::SymbolId;
 use crate::blocks::in_order;
 use crate::fuse::{flatten, fuse_neighbours, is_whole};
 use crate::given::{Given, Refused};
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
 use crate::point::Point;
 use crate::structure::{Access, LoopInfo, Motion, Nest, Rows, changes};
 use crate::tile;
 use crate::vectors::{VECTORS, lanes, split_any, width};
-
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
 
 /// Vectors that are written out at most so that conditions are known for each.
 const MOST_KNOWN: i64 = 12;
@@ -401,8 +398,11 @@ pub(super) fn registers(hand: &mut Hand<'_>) -> Result<(), Refused> {
     small.iter().try_for_each(|name| hand.registers(name))
 }
 
+/// Elements that every register's lanes divide.
+const VECTOR: i64 = 16;
+
 /// Whether every index is constant once loops are written out, but for the last, which a vector
-/// loop may cover.
+/// loop may cover from the beginning of a register on.
 pub(super) fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
     let rank = kernel.buffers[id].shape.len();
     let (mut vectors, mut written_out) = (BTreeSet::new(), BTreeSet::new());
@@ -421,7 +421,9 @@ pub(super) fn fits_registers(kernel: &Kernel, id: BufferId) -> bool {
         reference.index.iter().enumerate().all(|(axis, index)| {
             let vector = |symbol| axis + 1 == rank && vectors.contains(&symbol);
             let known = index.symbols().iter().all(|symbol| written_out.contains(symbol));
-            known || index.as_symbol().is_some_and(vector)
+            let begin = index.constant_part();
+            let moved = index.clone() - begin;
+            known || begin % VECTOR == 0 && moved.as_symbol().is_some_and(vector)
         })
     })
 }

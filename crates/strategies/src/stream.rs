@@ -31,7 +31,7 @@ use schedule::Tail;
 
 use crate::choice::vector_motions;
 use crate::given::Refused;
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
 use crate::problem::Problem;
 use crate::structure::{LoopInfo, Motion};
 
@@ -44,9 +44,6 @@ const VECTORS: i64 = 8;
 
 /// The most bytes of a row that a block takes.
 const SEGMENT: i64 = 4096;
-
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
 
 /// Streams along an axis that [`streamed_axis`] has found.
 pub(super) fn apply(

@@ -79,6 +79,11 @@ impl Motion {
         matches!(self, Motion::Steady { stride: 1, .. })
     }
 
+    /// Whether it moves by one element each time, in blocks of at least so many.
+    pub(super) fn is_run_of(self, lanes: i64) -> bool {
+        matches!(self, Motion::Steady { stride: 1, block } if block.is_none_or(|it| it >= lanes))
+    }
+
     /// Whether a vector of neighbouring iterations reads one element or neighbouring ones.
     pub(super) fn is_vector(self) -> bool {
         self == Motion::Still || self.is_unit()

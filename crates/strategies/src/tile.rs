@@ -30,7 +30,7 @@ use schedule::{LocalScope, Schedule, ScheduleStep, Tail};
 
 use crate::choice::{ALONG, BLOCKS, Choice, ROWS, ROWS_ALONG, VECTORS, choose, points_of};
 use crate::given::{Given, Refused};
-use crate::hand::Hand;
+use crate::hand::{Hand, SHARED};
 use crate::order;
 use crate::panels::Panels;
 use crate::point::Point;
@@ -38,9 +38,6 @@ use crate::problem::{Problem, tuple};
 use crate::structure::Nest;
 use crate::sums::{in_vectors, tile_in_vectors, unroll_sum, whole_panels};
 use crate::{deep, rows, stream};
-
-/// Iterations of the parallel loop beyond which no more loops are fused into it.
-const SHARED: i64 = 64;
 
 /// Vectors that one turn of a copying loop moves.
 const COPIED: i64 = 4;

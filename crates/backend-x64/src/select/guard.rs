@@ -18,7 +18,24 @@ pub(crate) enum Holds {
     /// The same for all lanes: an integer, 0 or 1.
     Uniform(VRegId),
     /// Lane by lane.
-    Lanes(Mask),
+    Lanes(LanesOn),
+}
+
+/// Lanes in which conditions hold.
+#[derive(Clone, Copy)]
+pub(crate) struct LanesOn {
+    /// Those lanes.
+    pub(crate) mask: Mask,
+    /// An integer, 0 or 1: what of the conditions is the same for all lanes, if something is.
+    pub(crate) uniform: Option<VRegId>,
+    /// The lanes in which the rest of them holds.
+    pub(crate) rest: Mask,
+}
+
+impl From<Mask> for LanesOn {
+    fn from(mask: Mask) -> LanesOn {
+        LanesOn { mask, uniform: None, rest: mask }
+    }
 }
 
 impl Selector<'_> {
@@ -30,7 +47,7 @@ impl Selector<'_> {
         otherwise: &ScalarExpr,
         lanes: usize,
     ) -> base::Result<Evaluated> {
-        let condition = match self.holds(conditions, lanes)? {
+        let on = match self.holds(conditions, lanes)? {
             Holds::Constant(true) => return self.evaluate(value, lanes),
             Holds::Constant(false) => return self.evaluate(otherwise, lanes),
             Holds::Uniform(condition) => {
@@ -39,12 +56,12 @@ impl Selector<'_> {
                 }
                 return self.choose(condition, value, otherwise, lanes);
             }
-            Holds::Lanes(mask) => mask,
+            Holds::Lanes(on) => on,
         };
-        let then = self.under(condition, |selector| selector.evaluate(value, lanes))?;
-        let not = self.mask_not(condition, lanes);
-        let otherwise = self.under(not, |selector| selector.evaluate(otherwise, lanes))?;
-        Ok(self.blend(condition, otherwise, then, lanes))
+        let then = self.under(on, |selector| selector.evaluate(value, lanes))?;
+        let not = self.mask_not(on.mask, lanes);
+        let otherwise = self.under(not.into(), |selector| selector.evaluate(otherwise, lanes))?;
+        Ok(self.blend(on.mask, otherwise, then, lanes))
     }
 
     /// A guarded load with a constant otherwise: reads the constant from memory where the condition
@@ -134,14 +151,23 @@ impl Selector<'_> {
     /// Runs something with only these lanes in force, of those that are.
     pub(crate) fn under<T>(
         &mut self,
-        mask: Mask,
+        on: LanesOn,
         run: impl FnOnce(&mut Self) -> base::Result<T>,
     ) -> base::Result<T> {
         let lanes = self.vector_lanes();
         let outer = self.exec;
         self.exec = Some(match outer {
-            Some(outer) => self.mask_and(outer, mask, lanes),
-            None => mask,
+            None => on,
+            Some(outer) => LanesOn {
+                mask: self.mask_and(outer.mask, on.mask, lanes),
+                uniform: match (outer.uniform, on.uniform) {
+                    (Some(one), Some(other)) => {
+                        Some(self.builder.int(Opcode::IntAnd, &[one, other]))
+                    }
+                    (one, other) => one.or(other),
+                },
+                rest: self.mask_and(outer.rest, on.rest, lanes),
+            },
         });
         let result = run(self);
         self.exec = outer;
@@ -155,9 +181,18 @@ impl Selector<'_> {
 
     /// The lanes in force.
     pub(crate) fn active_mask(&mut self, lanes: usize) -> Mask {
+        self.active(lanes, self.exec.map(|on| on.mask))
+    }
+
+    /// The lanes in force if all conditions hold that are the same for all lanes.
+    pub(crate) fn active_rest(&mut self, lanes: usize) -> Mask {
+        self.active(lanes, self.exec.map(|on| on.rest))
+    }
+
+    fn active(&mut self, lanes: usize, on: Option<Mask>) -> Mask {
         let tail = self.vector.as_ref().map_or(all_lanes(lanes), |vector| vector.tail);
-        match self.exec {
-            Some(exec) => self.mask_and(Mask::Constant(tail), exec, lanes),
+        match on {
+            Some(on) => self.mask_and(Mask::Constant(tail), on, lanes),
             None => Mask::Constant(tail),
         }
     }
@@ -167,11 +202,11 @@ impl Selector<'_> {
         let exec = self.exec?;
         let lanes = self.vector_lanes();
         let tail = self.vector.as_ref().map_or(1, |vector| vector.tail);
-        match exec {
+        match exec.mask {
             Mask::Constant(bits) if bits & tail != 0 => None,
             Mask::Constant(_) => Some(self.builder.int_const(0)),
             Mask::Register(..) => {
-                let bits = self.mask_as_bits(exec, lanes);
+                let bits = self.mask_as_bits(exec.mask, lanes);
                 Some(self.builder.int_imm(Opcode::IntAndImm, bits, i64::from(tail)))
             }
         }
@@ -191,10 +226,10 @@ impl Selector<'_> {
                         Some(other) => self.builder.int(Opcode::IntAnd, &[other, value]),
                     });
                 }
-                Holds::Lanes(lane_mask) => {
+                Holds::Lanes(on) => {
                     mask = Some(match mask {
-                        None => lane_mask,
-                        Some(other) => self.mask_and(other, lane_mask, lanes),
+                        None => on.mask,
+                        Some(other) => self.mask_and(other, on.mask, lanes),
                     });
                 }
             }
@@ -204,10 +239,11 @@ impl Selector<'_> {
             (None, Some(uniform)) => Holds::Uniform(uniform),
             (Some(Mask::Constant(0)), _) => Holds::Constant(false),
             (Some(mask), None) if mask == Mask::Constant(all_lanes(lanes)) => Holds::Constant(true),
-            (Some(mask), None) => Holds::Lanes(mask),
-            (Some(mask), Some(uniform)) => {
+            (Some(mask), None) => Holds::Lanes(mask.into()),
+            (Some(rest), Some(uniform)) => {
                 let all = self.uniform_mask(uniform, lanes);
-                Holds::Lanes(self.mask_and(mask, all, lanes))
+                let mask = self.mask_and(rest, all, lanes);
+                Holds::Lanes(LanesOn { mask, uniform: Some(uniform), rest })
             }
         })
     }
@@ -232,14 +268,15 @@ impl Selector<'_> {
         let regular = !bound.any_symbol(&mut |s| matches!(self.bindings[s], Binding::Lanes(_)));
         let step = symbol.and_then(|symbol| bound.linear_coefficient(symbol));
         let Some(step) = step.filter(|_| regular) else {
-            return Ok(Holds::Lanes(self.lane_by_lane(condition.comparison, &bound, lanes)));
+            let mask = self.lane_by_lane(condition.comparison, &bound, lanes);
+            return Ok(Holds::Lanes(mask.into()));
         };
         let first = self.at_lane_zero(&bound);
         if let Some(first) = first.as_constant() {
             let bits = (0..lanes as i64)
                 .filter(|lane| compares(condition.comparison, first + lane * step))
                 .fold(0, |bits, lane| bits | 1 << lane);
-            return Ok(Holds::Lanes(Mask::Constant(bits)));
+            return Ok(Holds::Lanes(Mask::Constant(bits).into()));
         }
         // Far beyond any lane it does not matter how far.
         let first = self.int(&bound);
@@ -251,7 +288,8 @@ impl Selector<'_> {
         let first = self.broadcast_vector(first, lanes);
         let limits: Vec<u64> = (0..lanes as i64).map(|lane| (-lane * step) as u64).collect();
         let limits = self.lane_constants(&limits, Lane::I32);
-        Ok(Holds::Lanes(self.compare_ints(condition.comparison, first, limits, true)))
+        let mask = self.compare_ints(condition.comparison, first, limits, true);
+        Ok(Holds::Lanes(mask.into()))
     }
 
     /// How a difference compares with 0 in each lane, where lanes are no equal steps apart: known

@@ -64,14 +64,16 @@ impl Selector<'_> {
         let step = (!linear.irregular).then_some(linear.lane_step);
         let mask = self.active_mask(lanes);
         let can_mask = self.builder.has_masks() || bytes >= 4;
-        if step == Some(bytes) && (can_mask || mask == Mask::Constant(all_lanes(lanes))) {
-            let address = self.address(buffer, &linear);
-            return Ok(self.load_contiguous(buffer, address, mask, lanes));
+        // What is loaded where a condition fails that is the same for all lanes, nobody uses.
+        let rest = self.active_rest(lanes);
+        if step == Some(bytes) && (can_mask || rest == Mask::Constant(all_lanes(lanes))) {
+            let address = self.address_under_guards(buffer, &linear);
+            return Ok(self.load_contiguous(buffer, address, rest, lanes));
         }
         if let Some(column) = self.load_transposed(buffer, index, &linear, mask, lanes) {
             return Ok(column);
         }
-        if let Some(values) = self.load_every_second(buffer, &linear, mask, lanes) {
+        if let Some(values) = self.load_every_second(buffer, &linear, rest, lanes) {
             return Ok(values);
         }
         if let Some(step) = step {
@@ -94,6 +96,9 @@ impl Selector<'_> {
                 return Ok(values);
             }
             return Ok(self.load_scattered(buffer, address, &offsets, mask, lanes));
+        }
+        if let Some(values) = self.load_wrapped(buffer, index, mask, lanes) {
+            return Ok(values);
         }
         if let Some(values) = self.load_gathered(buffer, &linear, mask, lanes) {
             return Ok(values);
@@ -135,6 +140,21 @@ impl Selector<'_> {
         let inst = Inst::new(Opcode::Lea, Lane::I64, &[]).address(address);
         let address = self.builder.emit(inst, RegisterType::Int);
         self.address_if(any, address)
+    }
+
+    /// The address if the conditions around that are the same for all lanes hold, else one that may
+    /// be touched: under an empty mask, too, an address outside of all memory costs hundreds of
+    /// cycles.
+    pub(super) fn address_under_guards(
+        &mut self,
+        buffer: BufferId,
+        linear: &Linear,
+    ) -> MemoryOperand {
+        let address = self.address(buffer, linear);
+        let Some(condition) = self.exec.and_then(|on| on.uniform) else { return address };
+        let inst = Inst::new(Opcode::Lea, Lane::I64, &[]).address(address);
+        let address = self.builder.emit(inst, RegisterType::Int);
+        self.address_if(condition, address)
     }
 
     /// The address if `condition` is nonzero, else one in the frame.
@@ -322,13 +342,11 @@ impl Selector<'_> {
     /// Emits a load unless its value is remembered.
     pub(super) fn load_inst(&mut self, inst: Inst, ty: RegisterType, buffer: BufferId) -> VRegId {
         let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
-        let gathers = inst.op == Opcode::Gather;
         let known = |known: &Loaded| {
             known.buffer == buffer
                 && known.inst.address == inst.address
                 && known.inst == inst
                 && self.builder.type_of(known.value) == ty
-                && !gathers
         };
         if let Some(position) = self.loaded.iter().position(known).filter(|_| !in_frame) {
             let known = self.loaded.remove(position);
@@ -400,7 +418,7 @@ impl Selector<'_> {
         let mask = self.active_mask(lanes);
         let whole = mask == Mask::Constant(all_lanes(lanes));
         if step == Some(bytes) && (self.builder.has_masks() || bytes >= 4 || whole) {
-            let address = self.address(buffer, &linear);
+            let address = self.address_under_guards(buffer, &linear);
             self.store_contiguous(buffer, address, value, mask, lanes);
         } else if self.store_transposed(buffer, index, &linear, value, mask) {
             // It waits for the rest of its block.
@@ -491,48 +509,65 @@ impl Selector<'_> {
             self.store_packed(address, raw, dtype.bits());
             return;
         }
-        if let Mask::Constant(bits) = mask
-            && let count = bits.trailing_ones() as usize
-            && bits == all_lanes(count)
-            && (1..raw.lanes).contains(&count)
-            && !self.builder.has_masks()
-            && dtype.bits() >= 32
-        {
-            self.store_first(address, raw, count);
-            return;
-        }
         let lane = match (dtype, dtype.bits()) {
             (DType::F16, _) => Lane::F16,
             (_, 16) => Lane::I16,
             (_, 8) => Lane::I8,
             _ => raw.lane,
         };
+        if let Mask::Constant(bits) = mask
+            && let count = bits.trailing_ones() as usize
+            && bits == all_lanes(count)
+            && (1..raw.lanes).contains(&count)
+            && (!self.builder.has_masks() && dtype.bits() >= 32 || self.is_view(buffer))
+        {
+            self.store_first(address, raw, count, lane);
+            return;
+        }
         let mask = self.mask_operand(mask, lanes, raw.lane.bytes());
         let value = self.register(raw);
         self.builder.effect(Inst::new(Opcode::Store, lane, &[value]).address(address).mask(mask));
     }
 
+    /// Whether a buffer is a part of something larger, whose other parts may lie in between.
+    fn is_view(&self, buffer: BufferId) -> bool {
+        self.kernel.buffers[buffer].strides.is_some()
+    }
+
     /// Stores so many first lanes by stores of whole registers, halves and lanes: without mask
-    /// registers a store under a mask takes many times as long.
-    fn store_first(&mut self, mut address: MemoryOperand, mut raw: Vector, mut count: usize) {
+    /// registers a store under a mask takes many times as long, and with them, too, a load of what
+    /// the mask leaves out waits for it.
+    fn store_first(
+        &mut self,
+        mut address: MemoryOperand,
+        mut raw: Vector,
+        mut count: usize,
+        lane: Lane,
+    ) {
+        let narrow = lane.bytes() < raw.lane.bytes();
         while count > 0 {
+            if narrow && raw.lanes == 4 && count < 4 {
+                let mask = self.mask_operand(Mask::Constant(all_lanes(count)), 4, raw.lane.bytes());
+                let value = self.register(raw);
+                let inst = Inst::new(Opcode::Store, lane, &[value]).address(address).mask(mask);
+                return self.builder.effect(inst);
+            }
             if count < raw.lanes / 2 {
                 raw = self.lower_half(raw);
                 continue;
             }
             let part = if count == raw.lanes { raw } else { self.lower_half(raw) };
-            let bytes = part.lanes * part.lane.bytes();
             let value = self.register(part);
-            let inst = match bytes {
+            let inst = match part.lanes * part.lane.bytes() {
                 4 => Inst::new(Opcode::StoreLane, Lane::I32, &[value]),
                 8 => Inst::new(Opcode::StoreLane, Lane::I64, &[value]),
-                _ => Inst::new(Opcode::Store, part.lane, &[value]),
+                _ => Inst::new(Opcode::Store, lane, &[value]),
             };
             self.builder.effect(inst.address(address));
             count -= part.lanes;
             if count > 0 {
                 raw = self.upper_half(raw);
-                address.displacement += bytes as i32;
+                address.displacement += (part.lanes * lane.bytes()) as i32;
             }
         }
     }

@@ -134,7 +134,7 @@ impl Selector<'_> {
             value = self.blend(active, before, value, registers.lanes);
         } else if let Some(exec) = self.exec {
             let before = self.slot(buffer, place.slot, registers.lanes);
-            value = self.blend(exec, before, value, registers.lanes);
+            value = self.blend(exec.mask, before, value, registers.lanes);
         }
         self.slots[place.slot] = Some(value);
         Ok(())

@@ -232,6 +232,9 @@ impl Selector<'_> {
             let reason = "a vector loop has no constant extent or stands in another";
             return Err(self.refuse(reason.to_string()));
         };
+        if self.copied_run(inner, extent)? {
+            return Ok(());
+        }
         let lanes = self.plan.lanes[inner.variable];
         let step = lanes as i64;
         let whole = extent.max(0) / step;
@@ -353,13 +356,13 @@ impl Selector<'_> {
         match self.holds(conditions, lanes)? {
             Holds::Constant(true) => self.block(then),
             Holds::Constant(false) => self.block(otherwise),
-            Holds::Lanes(mask) => {
-                self.under(mask, |selector| selector.block(then))?;
+            Holds::Lanes(on) => {
+                self.under(on, |selector| selector.block(then))?;
                 if otherwise.is_empty() {
                     return Ok(());
                 }
-                let not = self.mask_not(mask, lanes);
-                self.under(not, |selector| selector.block(otherwise))
+                let not = self.mask_not(on.mask, lanes);
+                self.under(not.into(), |selector| selector.block(otherwise))
             }
             Holds::Uniform(condition) => {
                 let mut carried = self.written_slots(then);

@@ -73,7 +73,8 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Vector {
         let constant = linear.constant + (skipped * self.element_bytes(buffer)) as i64;
-        let address = self.address(buffer, &Linear { constant, lane_step: 0, ..linear.clone() });
+        let linear = Linear { constant, lane_step: 0, ..linear.clone() };
+        let address = self.address_under_guards(buffer, &linear);
         self.load_widened(buffer, address, Mask::Constant(wanted), lanes)
     }
 

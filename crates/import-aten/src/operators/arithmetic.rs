@@ -133,15 +133,15 @@ pub(super) fn power(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         Some(crate::TraceArgument::Value(_)) | None => None,
         Some(_) => node.number(1, "exponent")?,
     };
+    if let Some(exponent) = exponent
+        && let Some(power) = graph.short_power(&a, exponent)?
+    {
+        return Ok(vec![power]);
+    }
     Ok(vec![match exponent {
         Some(1.0) => a,
         Some(2.0) if dtype != DType::Bool => graph.square(&a)?,
-        Some(3.0) if dtype.is_float() => graph.rounded_once(&a, |graph, a| {
-            let square = graph.square(a)?;
-            graph.mul(&square, a)
-        })?,
         Some(0.5) if dtype.is_float() => graph.sqrt(&a)?,
-        Some(-1.0) if dtype.is_float() => graph.map(F::Reciprocal, &[&a])?,
         _ => graph.map(F::Pow, &[&a, &b])?,
     }])
 }

@@ -60,7 +60,14 @@ pub(super) fn modulo(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// Powers. The result has the type of the base, whatever that of the exponent.
 pub(super) fn power(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let base = node.input(0)?;
-    let exponent = aligned(node, graph, base, node.input(1)?)?;
+    let exponent = node.input(1)?.as_attribute();
+    if exponent.rank() <= base.rank()
+        && let Some([number]) = exponent.numbers().as_deref()
+        && let Some(power) = graph.short_power(base, number.as_f64())?
+    {
+        return Ok(vec![power]);
+    }
+    let exponent = aligned(node, graph, base, &exponent)?;
     let fractional = exponent.dtype().is_float() && !base.dtype().is_float();
     let common = if fractional { exponent.dtype() } else { base.dtype() };
     let wide_base = graph.cast(base, common)?;

@@ -1,7 +1,9 @@
 //! Statement definitions: what has no index expression. Rows are independent, a row is sequential.
 
 use graph::{NodeId, ValueId};
-use loops::build::{constant, equal, guard, if_then, index, less, let_value, load, reduce, store};
+use loops::build::{
+    cast, constant, equal, guard, if_then, index, less, let_value, load, reduce, store,
+};
 use loops::{Access, BufferId, ScalarExpr, Stmt};
 use strategies::{Nest, ProducerKind};
 use sym::{Expr, Range};
@@ -78,10 +80,14 @@ impl Writer<'_> {
         let (shape, dtype) = (extents(self.function, operand), self.dtype(operand));
         let (rows, along, place) = self.rows_and(shape, axis);
         let best = self.scratch("best", dtype, rows.extents());
-        let at = self.scratch("at", DType::I64, rows.extents());
+        // Places fit the lanes of most elements.
+        let length = shape[axis].as_constant();
+        let few = length.is_some_and(|length| length <= i64::from(i32::MAX));
+        let place_dtype = if few { DType::I32 } else { DType::I64 };
+        let at = self.scratch("at", place_dtype, rows.extents());
         let first = self.axes("a", &without(shape, axis));
         let start = if greatest { Reduction::Max } else { Reduction::Min }.identity(dtype);
-        let zero = constant(Scalar::i64(0));
+        let zero = constant(Scalar::zero(place_dtype));
         let begin =
             [store(best, first.variables(), constant(start)), store(at, first.variables(), zero)];
         self.nest(&first.loops, begin.to_vec());
@@ -90,20 +96,27 @@ impl Writer<'_> {
         let element = self.element(operand, place.clone());
         let element = self.share("x", element, dtype);
         let (held, is_float) = (load(best, rows.variables()), dtype.is_float());
-        let (nan, held_nan) = (self.is_nan(&element, is_float), self.is_nan(&held, is_float));
-        let compare = match (greatest, last) {
-            (true, false) => ScalarFunction::Gt,
-            (true, true) => ScalarFunction::Ge,
-            (false, false) => ScalarFunction::Lt,
-            (false, true) => ScalarFunction::Le,
+        // A NaN is better than all numbers. A comparison with one does not hold.
+        let compare = |writer: &Writer<'_>, [greater, less]: [ScalarFunction; 2]| {
+            writer.two(if greatest { greater } else { less }, &element, &held)
         };
-        let better = self.two(compare, &element, &held);
-        let better = match last {
-            true => self.two(ScalarFunction::Or, &better, &nan),
-            false => self.or_and_not(&better, &nan, &held_nan),
+        let better = match (last, is_float) {
+            (true, false) => compare(self, [ScalarFunction::Ge, ScalarFunction::Le]),
+            (true, true) => {
+                let at_least = compare(self, [ScalarFunction::Ge, ScalarFunction::Le]);
+                self.two(ScalarFunction::Or, &at_least, &self.is_nan(&element, true))
+            }
+            (false, false) => compare(self, [ScalarFunction::Gt, ScalarFunction::Lt]),
+            (false, true) => {
+                let behind = compare(self, [ScalarFunction::Le, ScalarFunction::Ge]);
+                let held_number = self.two(ScalarFunction::Eq, &held, &held);
+                let not = self.kernel.apply(ScalarFunction::Not, vec![behind]);
+                self.two(ScalarFunction::And, &held_number, &not)
+            }
         };
         let better = self.share("better", better, DType::Bool);
-        let position = self.select(&better, index(&along.index[0]), load(at, rows.variables()));
+        let place = cast(place_dtype, index(&along.index[0]));
+        let position = self.select(&better, place, load(at, rows.variables()));
         let value = self.select(&better, element, held);
         let update =
             vec![store(at, rows.variables(), position), store(best, rows.variables(), value)];

@@ -42,9 +42,17 @@ pub(super) struct Maths<'a> {
 macro_rules! operations {
     ($($name:ident $function:ident ($($operand:ident),*);)*) => {$(
         pub(super) fn $name(&self, $($operand: &ScalarExpr),*) -> ScalarExpr {
-            self.kernel.apply(ScalarFunction::$function, vec![$($operand.clone()),*])
+            self.apply(ScalarFunction::$function, vec![$($operand.clone()),*])
         }
     )*};
+}
+
+/// A boolean constant.
+fn as_bool(value: &ScalarExpr) -> Option<bool> {
+    match value {
+        ScalarExpr::Constant(scalar) if scalar.dtype() == DType::Bool => Some(scalar.as_bool()),
+        _ => None,
+    }
 }
 
 impl Maths<'_> {
@@ -73,6 +81,36 @@ impl Maths<'_> {
         shl Shl (a, b);
         shr Shr (a, b);
         select Select (condition, a, b);
+    }
+
+    /// A function of values, which is a constant if they are, or if one of them decides.
+    fn apply(&self, function: ScalarFunction, arguments: Vec<ScalarExpr>) -> ScalarExpr {
+        use ScalarFunction::{And, Or, Select};
+        let decided = match (function, &arguments[..]) {
+            (Select, [condition, a, b]) => {
+                as_bool(condition).map(|holds| if holds { a } else { b })
+            }
+            (And | Or, [a, b]) => match (as_bool(a), as_bool(b)) {
+                (Some(known), _) => Some(if known == (function == Or) { a } else { b }),
+                (_, Some(known)) => Some(if known == (function == Or) { b } else { a }),
+                _ => None,
+            },
+            _ => None,
+        };
+        if let Some(decided) = decided {
+            return decided.clone();
+        }
+        let scalar = |value: &ScalarExpr| match value {
+            ScalarExpr::Constant(scalar) => Some(*scalar),
+            _ => None,
+        };
+        let constants: Option<Vec<Scalar>> = arguments.iter().map(scalar).collect();
+        match (self.kernel.apply(function, arguments), constants) {
+            (ScalarExpr::Apply { dtype, .. }, Some(constants)) => {
+                ScalarExpr::Constant(function.evaluate(dtype, &constants))
+            }
+            (applied, _) => applied,
+        }
     }
 
     /// The format; expansions of float functions have one.

@@ -20,7 +20,7 @@ struct Pair {
     low: ScalarExpr,
 }
 
-/// `log2` of a positive number.
+/// `log2` of a positive number, which is -infinity at zero and infinity at infinity.
 fn log2_pair(m: &mut Maths, x: &ScalarExpr) -> Pair {
     let one = m.number(1.0);
     let parts = split_any(m, x);
@@ -29,28 +29,31 @@ fn log2_pair(m: &mut Maths, x: &ScalarExpr) -> Pair {
     let below_lost = m.sub(&parts.mantissa, &m.sub(&below, &one));
     let s = m.bind(m.div(&f, &below));
     let left = m.fma(&m.neg(&s), &below, &f);
-    let left = m.sub(&left, &m.mul(&s, &below_lost));
+    let left = m.fma(&m.neg(&s), &below_lost, &left);
     let s_lost = m.div(&left, &below);
     let square = m.bind(m.mul(&s, &s));
     let p = m.polynomial(&square, m.pick(LOG));
     let cube = m.mul(&m.mul(&s, &square), &p);
     let low = m.bind(m.fma(&s_lost, &m.number(2.0), &cube));
-    let high = m.bind(m.mul(&s, &m.number(2.0)));
     // Times 1 / ln 2, plus the exponent, which is larger or zero.
-    let [unit, unit_low] = m.pick(LOG2_E).map(|part| m.number(part));
-    let product = m.bind(m.mul(&high, &unit));
-    let lost = m.fma(&high, &unit, &m.neg(&product));
-    let lost = m.fma(&high, &unit_low, &lost);
-    let lost = m.fma(&low, &unit, &lost);
+    let [unit, unit_low] = m.pick(LOG2_E);
+    let (twice, twice_low) = (m.number(2.0 * unit), m.number(2.0 * unit_low));
+    let product = m.bind(m.mul(&s, &twice));
+    let lost = m.fma(&s, &twice, &m.neg(&product));
+    let lost = m.fma(&s, &twice_low, &lost);
+    let lost = m.fma(&low, &m.number(unit), &lost);
     let sum = m.bind(m.add(&parts.exponent, &product));
     let sum_lost = m.sub(&product, &m.sub(&sum, &parts.exponent));
     let rest = m.bind(m.add(&sum_lost, &lost));
     let high = m.bind(m.add(&sum, &rest));
     let low = m.bind(m.sub(&rest, &m.sub(&high, &sum)));
-    Pair { high, low }
+    let infinity = m.number(f64::INFINITY);
+    let high = m.select(&m.eq(x, &infinity), &infinity, &high);
+    let high = m.select(&m.eq(x, &m.number(0.0)), &m.number(f64::NEG_INFINITY), &high);
+    Pair { high: m.bind(high), low }
 }
 
-/// The power of the size of `x`, which is finite, not zero and not one.
+/// The power of the size of `x`, if neither is a NaN, `y` is not zero, nor infinite beside a one.
 fn power_of_size(m: &mut Maths, size: &ScalarExpr, y: &ScalarExpr) -> ScalarExpr {
     let log = log2_pair(m, size);
     let high = m.bind(m.mul(y, &log.high));
@@ -58,35 +61,33 @@ fn power_of_size(m: &mut Maths, size: &ScalarExpr, y: &ScalarExpr) -> ScalarExpr
     let low = m.fma(y, &log.low, &low);
     // Far out only the sign matters, and the low part may be no number.
     let bound = m.number(m.pick(Of { f32: 200.0, f64: 1200.0 }));
-    let inside = m.lt(&m.abs(&high), &bound);
+    let inside = m.bind(m.lt(&m.abs(&high), &bound));
     let low = m.bind(m.select(&inside, &low, &m.number(0.0)));
     exp2_of_sum(m, &high, Some(&low))
 }
 
+/// The exponent's part is in conditions of its own, which are none where it is a constant.
 pub(super) fn pow(m: &mut Maths, x: &ScalarExpr, y: &ScalarExpr) -> ScalarExpr {
     let (zero, one) = (m.number(0.0), m.number(1.0));
-    let (infinity, nan) = (m.number(f64::INFINITY), m.number(f64::NAN));
+    let infinity = m.number(f64::INFINITY);
     let size = m.bind(m.abs(x));
     let value = power_of_size(m, &size, y);
     let value = m.bind(value);
-    let upwards = m.bind(m.gt(y, &zero));
-    let grown = m.select(&upwards, &infinity, &zero);
-    let shrunk = m.select(&upwards, &zero, &infinity);
-    let value = m.select(&m.eq(&size, &infinity), &grown, &value);
-    let value = m.select(&m.eq(&size, &zero), &shrunk, &value);
-    let value = m.bind(m.select(&m.eq(&size, &one), &one, &value));
+    let endless = m.not(&m.lt(&m.abs(y), &infinity));
+    let value = m.bind(m.select(&m.and(&endless, &m.eq(&size, &one)), &one, &value));
     // The sign: that of x for odd y; no real value for a fraction.
-    let half = m.bind(m.mul(y, &m.number(0.5)));
     let whole = m.bind(m.eq(&m.trunc(y), y));
-    let odd = m.and(&whole, &m.ne(&m.trunc(&half), &half));
+    let half = m.bind(m.mul(y, &m.number(0.5)));
+    let odd = m.bind(m.and(&whole, &m.ne(&m.trunc(&half), &half)));
     let signed = m.with_sign(&value, x);
     let value = m.select(&odd, &signed, &value);
+    let fraction = m.not(&whole);
     let finite_negative = m.and(&m.lt(x, &zero), &m.lt(&size, &infinity));
-    let value = m.select(&m.and(&finite_negative, &m.not(&whole)), &nan, &value);
-    let known = m.and(&m.eq(x, x), &m.eq(y, y));
-    let value = m.select(&known, &value, &nan);
-    // Whatever the other is, a NaN too.
-    m.select(&m.or(&m.eq(x, &one), &m.eq(y, &zero)), &one, &value)
+    let unreal = m.and(&fraction, &finite_negative);
+    // A NaN is one unless the other decides alone.
+    let unknown = m.or(&m.ne(x, x), &m.and(&m.ne(y, y), &m.ne(x, &one)));
+    let value = m.select(&m.or(&unreal, &unknown), &m.number(f64::NAN), &value);
+    m.select(&m.eq(y, &zero), &one, &value)
 }
 
 /// Twice the whole quotient's multiple is taken off, which is exact as long as the quotient has at

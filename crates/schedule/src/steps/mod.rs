@@ -14,6 +14,7 @@ pub(crate) mod prefetch;
 pub(crate) mod privatise;
 pub(crate) mod reorder;
 pub(crate) mod set_scope;
+pub(crate) mod shrink;
 pub(crate) mod simplify;
 pub(crate) mod split;
 pub(crate) mod stage_read;

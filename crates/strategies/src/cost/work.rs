@@ -52,6 +52,12 @@ impl Work {
         self.instructions += other.instructions;
     }
 
+    /// Loads and stores of vectors whose elements take such a share of a lane.
+    pub(super) fn narrow(&mut self, share: f64) {
+        self.loads *= share;
+        self.stores *= share;
+    }
+
     /// Cycles until all of it has been started: what the busiest unit takes.
     pub(super) fn cycles(&self, target: &Target) -> f64 {
         let machine = &target.machine;
@@ -81,6 +87,8 @@ enum Meeting {
     One,
     /// Neighbouring elements, in whole vectors.
     Vectors,
+    /// Neighbouring elements of rows that end anywhere in a vector.
+    Wrapped,
     /// Every second element.
     EverySecond,
     /// Elements that each serve several lanes.
@@ -275,6 +283,11 @@ impl Walk<'_> {
         match meeting {
             Meeting::One => work.scalar_loads = instances,
             Meeting::Vectors => work.loads = instances,
+            Meeting::Wrapped => {
+                work.loads = 2.0 * instances;
+                work.permutes = instances;
+                work.instructions = instances * (WRAPPING + QUOTIENT * quotients(index));
+            }
             Meeting::EverySecond => (work.loads, work.permutes) = (2.0 * instances, instances),
             Meeting::Spread => (work.loads, work.permutes) = (instances, instances),
             Meeting::Transposed(columns) => {
@@ -317,6 +330,7 @@ impl Walk<'_> {
                 (work.stores, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
             Meeting::EverySecond
+            | Meeting::Wrapped
             | Meeting::Spread
             | Meeting::Permuted(_)
             | Meeting::Gathered
@@ -383,12 +397,14 @@ impl Walk<'_> {
         let own = self.around.iter().zip(&motions).skip(self.around.len() - straight);
         let values = self.at_values(buffer, &index);
         let (mut along, mut spread) = (None, false);
-        let mut columns = None;
+        let (mut columns, mut wrapped) = (None, false);
         for (around, motion) in own {
             match around.kind {
                 Kind::Vector => {
                     let whole = index.iter().all(|axis| walks_whole_blocks(axis, around.variable));
-                    let motion = if whole { *motion } else { Motion::Irregular };
+                    let apart = if whole { *motion } else { Motion::Irregular };
+                    wrapped = !whole && motion.is_run_of(around.lanes);
+                    let motion = apart;
                     spread = access.is_spread(motion, around.variable, around.lanes);
                     along = Some((self.in_tuples(motion, &index), around.lanes));
                 }
@@ -409,6 +425,7 @@ impl Walk<'_> {
             {
                 Meeting::Vectors
             }
+            Some(_) if wrapped => Meeting::Wrapped,
             Some((Motion::Steady { stride: 2, block: None }, _)) => Meeting::EverySecond,
             Some(_) if spread => Meeting::Spread,
             Some(other) => match (columns, other) {
@@ -431,6 +448,9 @@ const NARROW_GATHER: f64 = 6.0;
 /// Instructions for a condition that tells lanes apart and is known only while running: what is the
 /// same for all lanes is brought into their range, spread over them, and compared.
 const MASKING: f64 = 8.0;
+
+/// Instructions that find where in a vector a row ends, and where the next one begins.
+const WRAPPING: f64 = 12.0;
 
 /// Instructions for a quotient or a remainder by a constant, of an index of one lane.
 const QUOTIENT: f64 = 4.0;
