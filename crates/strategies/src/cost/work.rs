@@ -342,10 +342,12 @@ impl Walk<'_> {
             SymbolKind::Value { range: Some(range), .. } => *range,
             _ => return Some(Meeting::Gathered),
         };
-        let [most, lanes] = PERMUTED;
+        let bits = self.kernel.buffers[buffer].dtype.bits();
+        let bytes = bits == 8 && self.target.permutes_bytes();
+        let [most, lanes] = if bytes { PERMUTED_BYTES } else { PERMUTED };
         let row = index.last().is_some_and(|last| last.as_symbol() == Some(first));
-        let narrow = self.kernel.buffers[buffer].dtype.bits() <= 32;
-        let wide = i64::from(self.target.vector_bytes) == 4 * lanes;
+        let narrow = bits <= 32;
+        let wide = i64::from(self.target.vector_bytes) == 4 * PERMUTED[1];
         Some(match alone && row && narrow && wide && range.min == 0 && range.max < most {
             true => Meeting::Permuted(range.max / lanes + 1),
             false => Meeting::Gathered,
@@ -424,6 +426,9 @@ impl Walk<'_> {
 
 /// The most elements of a row that is held in registers, and how many a register holds.
 const PERMUTED: [i64; 2] = [64, 16];
+
+/// The same of bytes, where these can be picked from anywhere in a register.
+const PERMUTED_BYTES: [i64; 2] = [256, 64];
 
 /// Instructions that take a narrow element out of the word that a gather brings.
 const NARROW_GATHER: f64 = 6.0;
