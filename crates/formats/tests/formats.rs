@@ -427,6 +427,57 @@ proptest! {
         }
     }
 
+    /// Windows of one channel: all targets sum the same integers, stored as bytes or not.
+    #[test]
+    fn windows_of_bytes_are_those_of_integers(
+        signed in [any::<bool>(), any::<bool>()],
+        (taps, step) in (1i64..8, 1i64..3),
+        [extent, channels] in [2i64..9, 1i64..40],
+        zero in 0i64..128,
+    ) {
+        let [data, weight] = signed.map(|signed| if signed { "i8" } else { "u8" });
+        let (from, to) = (step * (extent - 1) + taps - 1, step * (extent - 1) + taps);
+        let text = format!(
+            "function @windows {{ parameter %q: {data}[{channels}, {from}, {from}] as \"q\"
+               %w: {weight}[{channels}, {taps}, {taps}] = weight @c0
+               %s: f32[] = weight @c1 %t: f32[{channels}] = weight @c2
+               %z: f32[] = literal {{{zero}}} %o: f32[] = literal {{0}}
+               %f: f32[{channels}, {from}, {from}] = map cast %q
+               %zb: f32[{channels}, {from}, {from}] = broadcast axes [] %z
+               %d: f32[{channels}, {from}, {from}] = map sub %f, %zb
+               %sb: f32[{channels}, {from}, {from}] = broadcast axes [] %s
+               %x: f32[{channels}, {from}, {from}] = map mul %d, %sb
+               %p: f32[{channels}, {to}, {to}] = pad low [0, 1, 1] high [0, 0, 0]
+                 interior [0, 0, 0] %x, %o
+               %g: f32[{channels}, {taps}, {taps}] = map cast %w
+               %tb: f32[{channels}, {taps}, {taps}] = broadcast axes [0] %t
+               %h: f32[{channels}, {taps}, {taps}] = map mul %g, %tb
+               %r: f32[{channels}, {extent}, {extent}] = contract
+                 [a0: {channels}, a1: {extent}, a2: {extent} | r0: {taps}, r1: {taps}]
+                 %p[a0, {step}*a1 + r0, {step}*a2 + r1], %h[a0, r0, r1] accumulate f32
+               return %r as \"r\" }}"
+        );
+        let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let dtypes = signed.map(|signed| if signed { DType::I8 } else { DType::U8 });
+        let weights = [
+            random_tensor(dtypes[1], &[channels, taps, taps], 1),
+            random_tensor(DType::F32, &[], 2),
+            random_tensor(DType::F32, &[channels], 3),
+        ];
+        let inputs = [random_tensor(dtypes[0], &[channels, from, from], 4)];
+        let numbers = results(&function, &weights, &inputs);
+        let mut seen: BTreeMap<String, Vec<Tensor>> = BTreeMap::new();
+        for target in Target::table() {
+            let whole = integers(function.clone(), &target, &mut Vec::new()).expect("well typed");
+            let found = results(&whole, &weights, &inputs);
+            let error = tensor::compare(&numbers[0], &found[0], 0.0, 0.0).relative_l2;
+            prop_assert!(error < 5e-6, "{error}: {whole}");
+            let first = seen.entry(target.deciding().name).or_insert_with(|| found.clone());
+            prop_assert_eq!(first[0].bytes(), found[0].bytes(), "{}: {}", target.name, whole);
+            keeps_the_bits(&whole, &weights, &inputs);
+        }
+    }
+
     #[test]
     fn tables_hold_the_bits_of_maps(
         signed in [any::<bool>(), any::<bool>()],

@@ -200,17 +200,23 @@ fn emit(
         choice.row.into_iter().chain([choice.vector]).filter_map(names).collect();
     let mut reduced: Vec<String> = problem.reduced.iter().map(|found| found.name.clone()).collect();
     let mut update_inner = hand.present(&update_inner);
-    if let Some(tuple) = tuple(problem, hand.kernel()) {
+    let mut accumulators = choice.tile.rows * choice.tile.vectors;
+    let tuple = tuple(problem, hand.kernel()).map(|tuple| tuple.name);
+    if let Some(taps) = choice.taps.as_ref().filter(|taps| hand.find(taps).is_some()) {
+        accumulators *= hand.extent(taps).unwrap_or(1);
+    }
+    if let Some(inside) = tuple.or_else(|| choice.taps.clone())
+        && hand.find(&inside).is_some()
+    {
         // Neighbours are met while they are in a register: inside the rows.
-        reduced.retain(|name| *name != tuple.name);
-        update_inner.insert(update_inner.len() - 1, tuple.name);
+        reduced.retain(|name| *name != inside);
+        update_inner.insert(update_inner.len() - 1, inside);
     }
     hand.reorder(&[hand.present(&reduced), update_inner.clone()].concat())?;
     let init: Vec<String> = problem.init.iter().flatten().cloned().collect();
     in_vectors(hand, &hand.present(&init))?;
     let remark = tile_in_vectors(hand, problem, &update_inner, target)?;
     in_vectors(hand, &hand.present(&inner))?;
-    let accumulators = choice.tile.rows * choice.tile.vectors;
     unroll_sum(hand, problem, &hand.present(&reduced), accumulators)?;
     let acc = hand.kernel().buffers.iter().find(|(_, buffer)| buffer.name == problem.acc);
     if acc.is_some_and(|(id, _)| !rows::fits_registers(hand.kernel(), id)) {
