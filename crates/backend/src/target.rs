@@ -57,8 +57,8 @@ impl Target {
         Target { machine: self.deciding().machine, ..self.clone() }
     }
 
-    /// Whether bytes of a vector register can be picked by bytes, from anywhere in it: then tables of
-    /// 256 bytes are looked up in registers.
+    /// Whether bytes of a vector register can be picked by bytes, from anywhere in it: then tables
+    /// of 256 bytes are looked up in registers.
     #[must_use]
     pub fn permutes_bytes(&self) -> bool {
         self.isa == Isa::X86Avx512Bf16

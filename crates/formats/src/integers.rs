@@ -131,8 +131,8 @@ enum Found {
 }
 
 impl<'a> Product<'a> {
-    /// What a contraction multiplies; all targets of an architecture have to agree, which decide for
-    /// so many registers.
+    /// What a contraction multiplies. All targets of an architecture have to agree, which decide
+    /// for so many registers.
     fn of(
         function: &Function,
         node: &'a Node,

@@ -5,8 +5,8 @@
 //!
 //! `x` is a tensor of bytes, and all else that the maps read is one number for all its elements, so
 //! the table depends on constants alone and is made once, in `setup`, by the same functions: it
-//! holds the same bits. A chain goes as far back as one value of bytes tells all of it, also through
-//! bytes in between, and becomes a table where its maps take longer than looking up does.
+//! holds the same bits. A chain goes as far back as one value of bytes tells all of it, also
+//! through bytes in between, and becomes a table where its maps take longer than looking up does.
 //!
 //! Run behind format choice, so that nothing has to be moved through a table.
 

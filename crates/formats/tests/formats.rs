@@ -266,9 +266,9 @@ fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) 
     }
 }
 
-/// Maps from bytes to bytes: what stands for a number is what a function makes of it, or of two such
-/// numbers, and is quantised again, as often as there are functions. The last bytes and the first
-/// function's are results.
+/// Maps from bytes to bytes: what stands for a number is what a function makes of it, or of two
+/// such numbers, and is quantised again, as often as there are functions. The last bytes and the
+/// first function's are results.
 fn chain_of_bytes(dtypes: [DType; 2], functions: &[&str], count: i64, zero: i64) -> Function {
     let shape = format!("3, {count}");
     let repeated =

@@ -1,5 +1,5 @@
-//! Operators of ONNX Runtime's own domains against what ONNX Runtime computes. Each recorded case is
-//! evaluated twice: with all values as inputs, and with all but the first as constants. What is
+//! Operators of ONNX Runtime's own domains against what ONNX Runtime computes. Each recorded case
+//! is evaluated twice: with all values as inputs, and with all but the first as constants. What is
 //! compiled of them is compared in `tilewright/tests/microsoft.rs`.
 
 mod recorded;

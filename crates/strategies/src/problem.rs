@@ -154,9 +154,9 @@ pub(super) fn tuple(problem: &Problem, kernel: &Kernel) -> Option<LoopInfo> {
     short.then(|| innermost.clone())
 }
 
-/// The window in which an operand is converted as it is loaded, and the innermost reduced loop where
-/// that meets elements again that the rows along another loop have met: written out inside of the
-/// rows, each is converted once.
+/// The window in which an operand is converted as it is loaded, and the innermost reduced loop
+/// where that meets elements again that the rows along another loop have met: written out inside
+/// of the rows, each is converted once.
 pub(super) fn window(
     problem: &Problem,
     kernel: &Kernel,

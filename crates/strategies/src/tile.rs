@@ -200,15 +200,13 @@ fn emit(
         choice.row.into_iter().chain([choice.vector]).filter_map(names).collect();
     let mut reduced: Vec<String> = problem.reduced.iter().map(|found| found.name.clone()).collect();
     let mut update_inner = hand.present(&update_inner);
-    let mut accumulators = choice.tile.rows * choice.tile.vectors;
+    // Neighbours, and what rows share of a window, are met while they are in a register: inside the
+    // rows.
+    let taps = choice.taps.as_ref().and_then(|taps| Some((taps.clone(), hand.extent(taps)?)));
+    let written_out = taps.as_ref().map_or(1, |(_, extent)| *extent);
+    let accumulators = choice.tile.rows * choice.tile.vectors * written_out;
     let tuple = tuple(problem, hand.kernel()).map(|tuple| tuple.name);
-    if let Some(taps) = choice.taps.as_ref().filter(|taps| hand.find(taps).is_some()) {
-        accumulators *= hand.extent(taps).unwrap_or(1);
-    }
-    if let Some(inside) = tuple.or_else(|| choice.taps.clone())
-        && hand.find(&inside).is_some()
-    {
-        // Neighbours are met while they are in a register: inside the rows.
+    if let Some(inside) = tuple.or(taps.map(|(name, _)| name)) {
         reduced.retain(|name| *name != inside);
         update_inner.insert(update_inner.len() - 1, inside);
     }

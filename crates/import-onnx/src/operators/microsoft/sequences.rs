@@ -301,7 +301,7 @@ pub(super) fn hash_packed_runs(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let ends = graph.slice_axis(&bounds, 0, Expr::ONE, 1, batch.clone())?;
     let packed = Packed { ids, past, begins, slots: runs.most - 1 };
     // A token's sequence has as many before it as end in front of the token.
-    let place = graph.iota(DType::I64, &[total.clone()], 0)?;
+    let place = graph.iota(DType::I64, std::slice::from_ref(&total), 0)?;
     let column = graph.reshape(&place, &[total, Expr::ONE])?;
     let is_behind = graph.less(&column, &ends)?;
     let is_behind = graph.map(F::Not, &[&is_behind])?;
