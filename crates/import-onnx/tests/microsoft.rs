@@ -6,14 +6,15 @@ mod recorded;
 
 use std::collections::BTreeMap;
 
-use recorded::{Prepared, cases, name, operator, run};
+use recorded::{Prepared, cases, name, run};
 
 #[test]
 fn operators_are_as_in_onnx_runtime() {
     let (mut counts, mut wrong) = (BTreeMap::<String, usize>::new(), Vec::new());
     let only = std::env::var("TILEWRIGHT_CASES").unwrap_or_default();
     for case in cases().iter().filter(|case| name(case).contains(&only)) {
-        *counts.entry(operator(case).to_owned()).or_default() += 1;
+        let operator = name(case).split(' ').next().unwrap_or("");
+        *counts.entry(operator.to_owned()).or_default() += 1;
         for (way, fed) in [("inputs", true), ("constants", false)] {
             let prepared = Prepared::of(case, |at| fed || at == 0);
             let results = run(&prepared.model, &prepared.inputs);

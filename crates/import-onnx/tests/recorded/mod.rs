@@ -100,11 +100,6 @@ pub(crate) fn name(case: &ModelProto) -> &str {
     case.graph.as_ref().map_or("", |graph| &graph.name)
 }
 
-/// The operator of a case.
-pub(crate) fn operator(case: &ModelProto) -> &str {
-    name(case).split(' ').next().unwrap_or("")
-}
-
 impl Prepared {
     /// A case with the inputs for which `is_fed` holds, and others as constants.
     pub(crate) fn of(case: &ModelProto, is_fed: impl Fn(usize) -> bool) -> Prepared {
