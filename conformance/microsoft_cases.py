@@ -855,6 +855,18 @@ def ngram_hashes():
                 yield inputs, {"max_ngram_size": most, "n_head_per_ngram": heads, "pad_id": 3}, [1, 1]
 
 
+@cases("VarlenNGramHashMapping")
+def packed_ngram_hashes():
+    for dtype in [np.int32, np.int64]:
+        for lengths, most, heads in [([4], 2, 1), ([5, 1, 3], 3, 2), ([2, 1], 4, 2)]:
+            count, batch = (most - 1) * heads, len(lengths)
+            bounds = np.cumsum([0] + lengths).astype(np.int32)
+            for kind in range(3):
+                inputs = [i(0, 99, sum(lengths), dtype=dtype), i(1, 999, most, dtype=dtype), i(7, 101, count, dtype=dtype), bounds]
+                inputs += [[], [i(0, 99, batch, most - 1, dtype=dtype)], [None, i(0, 500, count, dtype=dtype)]][kind]
+                yield inputs, {"max_ngram_size": most, "n_head_per_ngram": heads, "pad_id": 3}, [1, 1]
+
+
 # --- making the file ---
 
 

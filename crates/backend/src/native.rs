@@ -25,6 +25,7 @@ impl Isa {
                 "avx512cd",
                 "avx512dq",
                 "avx512vl",
+                "avx512vbmi",
                 "avx512vnni",
                 "avx512bf16",
             ],

@@ -7,7 +7,7 @@ use crate::machine::Machine;
 /// An instruction set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Isa {
-    /// AVX-512 F, BW, CD, DQ, VL, BF16 with FMA.
+    /// AVX-512 F, BW, CD, DQ, VL, VBMI, VNNI, BF16 with FMA.
     X86Avx512Bf16,
     /// AVX-512 F, BW, CD, DQ, VL with FMA.
     X86Avx512,
@@ -55,6 +55,33 @@ impl Target {
     #[must_use]
     pub fn for_formats(&self) -> Target {
         Target { machine: self.deciding().machine, ..self.clone() }
+    }
+
+    /// Whether bytes of a vector register can be picked by bytes, from anywhere in it: then tables
+    /// of 256 bytes are looked up in registers.
+    #[must_use]
+    pub fn permutes_bytes(&self) -> bool {
+        self.isa == Isa::X86Avx512Bf16
+    }
+
+    /// Cycles in which a full vector of 32-bit lanes looks up bytes in a table of 256 that the
+    /// first-level cache keeps.
+    #[must_use]
+    pub fn cycles_of_lookup(&self) -> f64 {
+        let machine = &self.machine;
+        let lanes = f64::from(self.vector_bytes / 4);
+        let arithmetic = f64::from(machine.fma_per_cycle);
+        match self.isa {
+            // Two permutations of halves of the table; a comparison, a selection, the lowest byte.
+            Isa::X86Avx512Bf16 => {
+                machine.passes * (2.0 / machine.permutes_per_cycle + 3.0 / arithmetic)
+            }
+            // Words are gathered, and bytes taken out of them.
+            Isa::X86Avx512 | Isa::X86Avx2 => {
+                lanes * machine.cycles_of_gather + 6.0 * machine.passes / arithmetic
+            }
+            Isa::C99 => lanes / machine.scalar_loads_per_cycle,
+        }
     }
 
     /// Peak of f32 arithmetic, in FLOP per nanosecond and core.

@@ -60,6 +60,26 @@ pub struct Area {
     pub lines_between_rows: Option<f64>,
     /// Rows of which the first-level cache keeps a line each, where they fall on few of its sets.
     pub rows_kept: Option<i64>,
+    /// Windows whose elements are converted as they are loaded, once for all that meets them in a
+    /// tile.
+    pub window: Option<Window>,
+}
+
+/// Neighbouring terms of a sum that meet again what other rows of a tile meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// How many terms.
+    pub taps: i64,
+    /// By how many elements of the window the next row is farther on.
+    pub step: i64,
+}
+
+impl Window {
+    /// The elements that so many rows meet, each once.
+    #[must_use]
+    pub fn elements(self, rows: i64) -> i64 {
+        self.step * (rows - 1) + self.taps
+    }
 }
 
 impl Tile {
@@ -71,16 +91,31 @@ impl Tile {
         self.rows * self.vectors + loaded < i64::from(target.vector_registers)
     }
 
+    /// As [`Self::fits`]; of a window, the elements and the factors of a row's terms besides.
+    #[must_use]
+    pub fn fits_area(self, target: &Target, area: &Area) -> bool {
+        let held = area.window.map_or(0, |window| 2 * window.taps * self.vectors);
+        let registers = i64::from(target.vector_registers);
+        self.fits(target) && self.rows * self.vectors + held < registers
+    }
+
     /// Cycles for one step of the sum.
     fn step(self, target: &Target, area: &Area) -> f64 {
         let accumulators = (self.rows * self.vectors) as f64;
-        let vectors = self.vectors as f64 + if area.elementwise { accumulators } else { 0.0 };
+        // Each element of a window is loaded once for all its terms.
+        let loaded = area
+            .window
+            .map(|window| (window.elements(self.rows) * self.vectors) as f64 / window.taps as f64);
+        let each = if area.elementwise { accumulators } else { 0.0 };
+        let vectors = self.vectors as f64 + loaded.unwrap_or(each);
         let broadcasts = if area.elementwise { 0.0 } else { self.rows as f64 };
         let loads = broadcasts / target.machine.loads_per_cycle
             + vectors * self.cycles_of_load(target, area);
-        let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1;
+        let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1 && loaded.is_none();
         let cost = area.instruction.unwrap_or_else(|| target.machine.multiply_add());
-        let arithmetic = accumulators * cost.cycles * if single { SINGLE_VECTOR } else { 1.0 };
+        let converted = loaded.unwrap_or(0.0) / f64::from(target.machine.fma_per_cycle);
+        let sums = accumulators * cost.cycles * if single { SINGLE_VECTOR } else { 1.0 };
+        let arithmetic = sums + converted;
         // An accumulator takes part once a latency.
         let cycles = arithmetic.max(loads).max(f64::from(cost.latency));
         let rows = self.rows as f64;
@@ -127,7 +162,7 @@ pub fn best_tile(target: &Target, area: &Area, vectors: Option<i64>) -> Tile {
         let most_rows = area.rows.min(most.rows).min(i64::from(target.vector_registers));
         for rows in 1..=most_rows {
             let tile = Tile { rows, vectors };
-            if rows * vectors > 1 && !tile.fits(target) {
+            if rows * vectors > 1 && !tile.fits_area(target, area) {
                 break;
             }
             let whole = area.rows % rows == 0 && most.rows == i64::MAX;

@@ -20,6 +20,7 @@
 use std::collections::BTreeMap;
 
 use backend::Target;
+use backend::tile::Window;
 use base::{Diagnostics, Id, IdSet, Remark};
 use graph::{Built, Function, IterationSpace, Node, Op, Rewriter, ValueId, rebuild};
 use sym::{Expr, SymbolId};
@@ -32,8 +33,10 @@ use crate::weights::Weights;
 /// The most terms of a sum: products are below 2^16.
 const MOST_TERMS: i64 = 1 << 15;
 
-/// How many terms an element of data that stay bytes meets at most: each converts it.
-const MOST_MET: i64 = 4;
+/// How often an element of data that stay bytes is converted at most, unless each conversion serves
+/// so many terms.
+const MOST_CONVERTED: f64 = 3.5;
+const SELDOM: f64 = 4.0;
 
 /// The most terms of which floats of 32 bits hold the sum exactly: products of a byte with a
 /// difference of two are below 2^17.
@@ -49,8 +52,10 @@ pub fn integers(
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
     let constants = function.constant_values();
+    let registers = target.deciding().vector_registers;
     let says = |node: &Node| {
-        Product::of(&function, node, &constants).is_some() || why_not(&function, node).is_some()
+        Product::of(&function, node, &constants, registers).is_some()
+            || why_not(&function, node).is_some()
     };
     if !function.nodes.values().any(says) {
         return Ok(function);
@@ -65,7 +70,7 @@ pub fn integers(
             return added(rewriter, &products, node);
         }
         let location = node.location;
-        let Some(product) = Product::of(rewriter.source, node, &constants) else {
+        let Some(product) = Product::of(rewriter.source, node, &constants, registers) else {
             if let Some(reason) = why_not(rewriter.source, node) {
                 let message = format!("operands of 8 bits are multiplied in f32: {reason}");
                 remarks.push(Remark { location, message });
@@ -88,7 +93,7 @@ pub fn integers(
                 }
             }
             Found::Few(found, data) => {
-                let sum = product.few(rewriter, found, *data)?;
+                let sum = product.few(rewriter, found, *data, target.vector_registers)?;
                 (sum, "operands of 8 bits multiplied as whole floats: its sums have few terms")
             }
             Found::One(weights) => {
@@ -126,7 +131,14 @@ enum Found {
 }
 
 impl<'a> Product<'a> {
-    fn of(function: &Function, node: &'a Node, constants: &IdSet<ValueId>) -> Option<Product<'a>> {
+    /// What a contraction multiplies. All targets of an architecture have to agree, which decide
+    /// for so many registers.
+    fn of(
+        function: &Function,
+        node: &'a Node,
+        constants: &IdSet<ValueId>,
+        registers: u32,
+    ) -> Option<Product<'a>> {
         let Op::Contract { space, accumulator: DType::F32 | DType::I32, dtype } = &node.op else {
             return None;
         };
@@ -152,7 +164,7 @@ impl<'a> Product<'a> {
                         let data = usize::from(constant[0]);
                         let shape = &function.ty(operands[data]).as_tensor()?.shape;
                         let fits = !too_long(space, MOST_EXACT) && *dtype == DType::F32;
-                        if !fits || !meets_few(space, shape) {
+                        if !fits || !meets_few(space, &space.operands[data], shape, registers) {
                             return None;
                         }
                         (Found::Few(found, data), scales)
@@ -247,16 +259,30 @@ impl<'a> Product<'a> {
     }
 
     /// The sum of products of bytes with weights that are whole floats: kernels convert the bytes
-    /// where they load them.
-    fn few(&self, rewriter: &mut Rewriter<'_>, found: &[Quantised; 2], data: usize) -> Built {
+    /// where they load them. With so few registers that they would convert them too often the bytes
+    /// are stored as whole floats, too, which gives the same sums.
+    fn few(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        found: &[Quantised; 2],
+        data: usize,
+        registers: u32,
+    ) -> Built {
         let source = rewriter.source;
         let [bytes, weights] = [data, 1 - data].map(|number| &found[number].whole);
         let (Some(dtype), Some(zero)) = (bytes.dtype(source), bytes.known_zero(source)) else {
             return Err("data that are no bytes".to_owned());
         };
         let number = |dtype: DType| Tensor::scalar(Scalar::from_i64(dtype, zero));
-        let outside = rewriter.builder.literal(number(dtype));
+        let (index, shape) = (&self.space.operands[data], rewriter.source.ty(self.operands[data]));
+        let shape = shape.as_tensor().map(|ty| ty.shape.to_vec()).unwrap_or_default();
+        let stored = match meets_few(self.space, index, &shape, registers) {
+            true => dtype,
+            false => DType::F32,
+        };
+        let outside = rewriter.builder.literal(number(stored));
         let own = as_type(rewriter, bytes.integer, dtype)?;
+        let own = rewriter.builder.cast(own, stored)?;
         let whole = as_type(rewriter, weights.value, DType::F32)?;
         let none = rewriter.builder.scalar(DType::F32, 0.0);
         let mut operands = [own, whole];
@@ -457,15 +483,32 @@ fn too_long(space: &IterationSpace, most: i64) -> bool {
     terms.as_constant().is_none_or(|terms| terms > most)
 }
 
-/// Whether elements of data of a shape meet so few terms that as bytes they are sooner converted
-/// each time than stored and read as floats.
-fn meets_few(space: &IterationSpace, shape: &[Expr]) -> bool {
+/// Whether elements of data of a shape are sooner converted where they are met than stored and read
+/// as floats, on a machine with so many registers. Terms along the innermost axis of a window share
+/// what they meet, for as many rows as registers hold besides.
+fn meets_few(space: &IterationSpace, index: &[Expr], shape: &[Expr], registers: u32) -> bool {
     let met: Expr = space.extents.iter().product();
     let elements: Expr = shape.iter().product();
-    match (met.as_constant(), elements.as_constant()) {
-        (Some(met), Some(elements)) => met <= MOST_MET * elements,
-        _ => false,
-    }
+    let (Some(met), Some(elements)) = (met.as_constant(), elements.as_constant()) else {
+        return false;
+    };
+    let share = taps(space, index).map_or(1.0, |window| {
+        let rows = (i64::from(registers) - 2 * window.taps - 1).max(1);
+        (rows * window.taps) as f64 / window.elements(rows) as f64
+    });
+    met as f64 <= share * MOST_CONVERTED * elements as f64 || share >= SELDOM
+}
+
+/// The terms of a window along its innermost axis, and what results are apart in it.
+fn taps(space: &IterationSpace, index: &[Expr]) -> Option<Window> {
+    let is_long = |axis: &usize| !space.extents[*axis].is_one();
+    let innermost = (space.parallel..space.extents.len()).rev().find(is_long)?;
+    let taps = space.extents[innermost].as_constant()?;
+    let tap = Id::new(innermost);
+    let along = index.iter().find(|expr| expr.linear_coefficient(tap) == Some(1))?;
+    let steps = (0..space.parallel).filter_map(|axis| along.linear_coefficient(Id::new(axis)));
+    let step = steps.filter(|step| *step > 0).min()?;
+    (step < taps).then_some(Window { taps, step })
 }
 
 /// Whether both are bytes with one zero point that is known.

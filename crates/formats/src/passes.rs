@@ -19,6 +19,9 @@ pub const PRECISION: &str = "precision";
 /// The name of products of integers among those of passes.
 const INTEGERS: &str = "integers";
 
+/// The name of tables of bytes among those of passes.
+const TABLES: &str = "tables";
+
 /// A function on its way through the passes.
 pub struct Draft<'a> {
     /// The function.
@@ -56,6 +59,12 @@ pub fn passes<'a>() -> [PassRow<Draft<'a>>; 3] {
     ]
 }
 
+/// The passes behind those and what follows them, in their order.
+#[must_use]
+pub fn last_passes<'a>() -> [PassRow<Draft<'a>>; 1] {
+    [PassRow { name: TABLES, run: tables, after: &[] }]
+}
+
 fn integers(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
     if !context.is_disabled(FORMATS) {
         let (function, remarks) = (draft.take(), &mut context.remarks);
@@ -77,5 +86,14 @@ fn formats(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
     let (function, remarks) = (draft.take(), &mut context.remarks);
     let Draft { target, options, weigh, .. } = &*draft;
     draft.function = Arc::new(choose(function, target, options, *weigh, remarks)?);
+    Ok(())
+}
+
+fn tables(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
+    if !context.is_disabled(FORMATS)
+        && let Some(function) = crate::tables(&draft.function, draft.target, &mut context.remarks)?
+    {
+        draft.function = Arc::new(function);
+    }
     Ok(())
 }

@@ -14,7 +14,7 @@ use proptest::prelude::*;
 use tensor::{DType, Tensor};
 use testkit::{GraphOptions, graph_samples};
 
-const COMMANDS: &[(&str, Command)] = &[("formats", choose)];
+const COMMANDS: &[(&str, Command)] = &[("formats", choose), ("tables", tables)];
 
 #[test]
 fn texts() {
@@ -63,6 +63,19 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
         true => remarks,
         false => format!("{remarks}{chosen}"),
     })
+}
+
+/// `tables TARGET`: maps of bytes to bytes as tables, where these take less.
+fn tables(text: &str, arguments: &[&str]) -> Result<String, String> {
+    let target = arguments.first().and_then(|name| Target::named(name));
+    let target = target.ok_or("the argument is no target")?;
+    let function = graph::parse(text).map_err(|error| error.to_string())?;
+    let mut remarks = Vec::new();
+    let found = formats::tables(&function, &target, &mut remarks);
+    let found = found.map_err(|error| error.to_string())?.unwrap_or(function);
+    graph::verify(&found).map_err(|error| error.to_string())?;
+    let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();
+    Ok(format!("{remarks}{found}"))
 }
 
 /// Functions with extents `A`, `B`, `C`.
@@ -253,6 +266,45 @@ fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) 
     }
 }
 
+/// Maps from bytes to bytes: what stands for a number is what a function makes of it, or of two
+/// such numbers, and is quantised again, as often as there are functions. The last bytes and the
+/// first function's are results.
+fn chain_of_bytes(dtypes: [DType; 2], functions: &[&str], count: i64, zero: i64) -> Function {
+    let shape = format!("3, {count}");
+    let repeated =
+        |name: &str, of: &str| format!("%{name}: f32[{shape}] = broadcast axes [] %{of}\n");
+    let mut text = format!(
+        "function @chain {{ parameter %x: {}[{shape}] as \"x\"
+           %s: f32[] = weight @c0 %t: f32[] = weight @c1 %z: f32[] = literal {{{zero}}}\n",
+        dtypes[0]
+    );
+    text += &(repeated("sb", "s") + &repeated("tb", "t") + &repeated("zb", "z"));
+    let number = |name: &str, of: &str| {
+        format!(
+            "%{name}f: f32[{shape}] = map cast %{of} %{name}d: f32[{shape}] = map sub %{name}f, %zb
+             %{name}: f32[{shape}] = map mul %{name}d, %sb\n"
+        )
+    };
+    text += &number("n", "x");
+    let mut bytes = "x".to_owned();
+    for (at, function) in functions.iter().enumerate() {
+        text += &number(&format!("m{at}"), &bytes);
+        let operands = match *function {
+            "mul" | "max" | "sub" => format!("%n, %m{at}"),
+            _ => format!("%m{at}"),
+        };
+        text += &format!(
+            "%a{at}: f32[{shape}] = map {function} {operands}
+             %b{at}: f32[{shape}] = map div %a{at}, %tb %c{at}: f32[{shape}] = map round %b{at}
+             %e{at}: f32[{shape}] = map add %c{at}, %zb %q{at}: {}[{shape}] = map cast %e{at}\n",
+            dtypes[1]
+        );
+        bytes = format!("q{at}");
+    }
+    text += &format!("return %q0 as \"first\", %{bytes} as \"last\" }}");
+    graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+}
+
 /// A dense layer, or a convolution of 3 x 3 in a frame of zeros, of integers of these types with a
 /// zero point each and a scale for each column.
 fn quantised(
@@ -372,6 +424,84 @@ proptest! {
                 prop_assert_eq!(one.bytes(), other.bytes(), "{}: {}", target.name, whole);
             }
             keeps_the_bits(&whole, &weights, &inputs);
+        }
+    }
+
+    /// Windows of one channel: all targets sum the same integers, stored as bytes or not.
+    #[test]
+    fn windows_of_bytes_are_those_of_integers(
+        signed in [any::<bool>(), any::<bool>()],
+        (taps, step) in (1i64..8, 1i64..3),
+        [extent, channels] in [2i64..9, 1i64..40],
+        zero in 0i64..128,
+    ) {
+        let [data, weight] = signed.map(|signed| if signed { "i8" } else { "u8" });
+        let (from, to) = (step * (extent - 1) + taps - 1, step * (extent - 1) + taps);
+        let text = format!(
+            "function @windows {{ parameter %q: {data}[{channels}, {from}, {from}] as \"q\"
+               %w: {weight}[{channels}, {taps}, {taps}] = weight @c0
+               %s: f32[] = weight @c1 %t: f32[{channels}] = weight @c2
+               %z: f32[] = literal {{{zero}}} %o: f32[] = literal {{0}}
+               %f: f32[{channels}, {from}, {from}] = map cast %q
+               %zb: f32[{channels}, {from}, {from}] = broadcast axes [] %z
+               %d: f32[{channels}, {from}, {from}] = map sub %f, %zb
+               %sb: f32[{channels}, {from}, {from}] = broadcast axes [] %s
+               %x: f32[{channels}, {from}, {from}] = map mul %d, %sb
+               %p: f32[{channels}, {to}, {to}] = pad low [0, 1, 1] high [0, 0, 0]
+                 interior [0, 0, 0] %x, %o
+               %g: f32[{channels}, {taps}, {taps}] = map cast %w
+               %tb: f32[{channels}, {taps}, {taps}] = broadcast axes [0] %t
+               %h: f32[{channels}, {taps}, {taps}] = map mul %g, %tb
+               %r: f32[{channels}, {extent}, {extent}] = contract
+                 [a0: {channels}, a1: {extent}, a2: {extent} | r0: {taps}, r1: {taps}]
+                 %p[a0, {step}*a1 + r0, {step}*a2 + r1], %h[a0, r0, r1] accumulate f32
+               return %r as \"r\" }}"
+        );
+        let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        let dtypes = signed.map(|signed| if signed { DType::I8 } else { DType::U8 });
+        let weights = [
+            random_tensor(dtypes[1], &[channels, taps, taps], 1),
+            random_tensor(DType::F32, &[], 2),
+            random_tensor(DType::F32, &[channels], 3),
+        ];
+        let inputs = [random_tensor(dtypes[0], &[channels, from, from], 4)];
+        let numbers = results(&function, &weights, &inputs);
+        let mut seen: BTreeMap<String, Vec<Tensor>> = BTreeMap::new();
+        for target in Target::table() {
+            let whole = integers(function.clone(), &target, &mut Vec::new()).expect("well typed");
+            let found = results(&whole, &weights, &inputs);
+            let error = tensor::compare(&numbers[0], &found[0], 0.0, 0.0).relative_l2;
+            prop_assert!(error < 5e-6, "{error}: {whole}");
+            let first = seen.entry(target.deciding().name).or_insert_with(|| found.clone());
+            prop_assert_eq!(first[0].bytes(), found[0].bytes(), "{}: {}", target.name, whole);
+            keeps_the_bits(&whole, &weights, &inputs);
+        }
+    }
+
+    #[test]
+    fn tables_hold_the_bits_of_maps(
+        signed in [any::<bool>(), any::<bool>()],
+        functions in prop::collection::vec(0usize..9, 1..4),
+        count in 350i64..700,
+        zero in -20i64..140,
+    ) {
+        let dtypes = signed.map(|signed| if signed { DType::I8 } else { DType::U8 });
+        let names = ["erf", "tanh", "exp", "abs", "neg", "floor", "mul", "max", "sub"];
+        let functions: Vec<&str> = functions.into_iter().map(|at| names[at]).collect();
+        let function = chain_of_bytes(dtypes, &functions, count, zero);
+        let weights = [0.021f32, 0.013].map(|scale| Tensor::from_vec(&[], vec![scale]));
+        let inputs = [random_tensor(dtypes[0], &[3, count], 7)];
+        let expected = results(&function, &weights, &inputs);
+        for target in Target::table() {
+            let made = formats::tables(&function, &target, &mut Vec::new()).expect("well typed");
+            // Elsewhere few operations may take less than what a table does.
+            let always = matches!(target.name.as_str(), "x86-64-v4-bf16" | "c99");
+            prop_assert!(made.is_some() || !always, "{}: {}", target.name, function);
+            let Some(made) = made else { continue };
+            graph::verify(&made).unwrap_or_else(|error| panic!("{error}\n{made}"));
+            for (one, other) in expected.iter().zip(&results(&made, &weights, &inputs)) {
+                prop_assert_eq!(one.bytes(), other.bytes(), "{}: {}", target.name, made);
+            }
         }
     }
 

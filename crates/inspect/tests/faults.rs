@@ -186,6 +186,17 @@ const FAULTS: &[Fault] = &[
         ..PLAIN
     },
     Fault {
+        name: "formats.tables",
+        wrong: "a table of bytes begins with the last of them",
+        by: By::Outputs,
+        node: "p",
+        model: "input x: f32[32, 64] constant s: f32[] {0.04} constant z: u8[] {120}
+            constant t: f32[] {0.004} constant n: u8[] {0}
+            q = QuantizeLinear(x, s, z) a = DequantizeLinear(q, s, z) b = Sigmoid(a)
+            p = QuantizeLinear(b, t, n) output p: u8[32, 64]",
+        ..PLAIN
+    },
+    Fault {
         name: "lower.narrow",
         wrong: "codes of 8 bits have an exponent that is one too small",
         by: By::Outputs,

@@ -232,6 +232,12 @@ pub(crate) fn result_index(
     let data = &function.nodes[node];
     match &data.op {
         Op::Map { .. } | Op::Bitcast { .. } | Op::Bind { .. } => Some(index.to_vec()),
+        // What is looked up at each element of a single index, and at no other.
+        Op::Gather { axes, batch: 0, .. }
+            if operand > 0 && extents(function, data.operands[0]).len() == axes.len() =>
+        {
+            Some(index.to_vec())
+        }
         Op::Transpose { permutation } => {
             Some(permutation.iter().map(|&source| index[source].clone()).collect())
         }

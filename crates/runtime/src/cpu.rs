@@ -15,7 +15,8 @@ pub fn has_feature(name: &str) -> bool {
             };
         }
         detect!("avx" "avx2" "fma" "f16c" "bmi1" "bmi2" "lzcnt" "popcnt"
-            "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl" "avx512vnni" "avx512bf16")
+            "avx512f" "avx512bw" "avx512cd" "avx512dq" "avx512vl" "avx512vbmi" "avx512vnni"
+            "avx512bf16")
     }
     #[cfg(not(target_arch = "x86_64"))]
     {

@@ -10,7 +10,7 @@ use sym::Expr;
 use crate::given::Refused;
 use crate::order::{self, Order, Reuse};
 use crate::point::Point;
-use crate::problem::{Axis, Problem, instructions, tuple};
+use crate::problem::{Axis, Problem, instructions, tuple, window};
 use crate::structure::{Access, LoopInfo, Motion};
 
 /// Points of a space that are listed at most.
@@ -37,6 +37,8 @@ pub(super) struct Choice {
     pub(super) staged: Vec<BufferId>,
     /// Rows of which the first-level cache keeps a line each, where they are not copied.
     pub(super) rows_kept: Option<i64>,
+    /// The loop over a window's terms, which is written out inside of the rows.
+    pub(super) taps: Option<String>,
 }
 
 impl Choice {
@@ -239,6 +241,9 @@ fn candidate(
         .and_then(|row| lines_between_rows(problem, kernel, target, row, along));
     let free_rows = row.is_some_and(|row| problem.axes[row].last.is_free());
     let most = largest_tile(problem, vector, row, lanes);
+    let found = row_update.filter(|_| elementwise).and_then(|row| window(problem, kernel, row));
+    let (taps, window) = found.unzip();
+    let taps = taps.flatten().map(|taps| taps.name);
     let area = Area {
         rows,
         columns,
@@ -251,6 +256,7 @@ fn candidate(
         scattered_rows,
         lines_between_rows,
         rows_kept: None,
+        window,
     };
     let kept = row_update.and_then(|row| rows_kept(problem, kernel, target, row, along));
     let staged = match row_update {
@@ -281,7 +287,8 @@ fn candidate(
             (Some(rows), Some(vectors)) => Tile { rows, vectors },
             _ => best_tile(target, &block, vectors),
         };
-        let fits = tile.rows <= block.rows && (tile.rows * tile.vectors == 1 || tile.fits(target));
+        let fits = tile.rows <= block.rows
+            && (tile.rows * tile.vectors == 1 || tile.fits_area(target, &block));
         if point.number(ROWS).is_some_and(|rows| rows != tile.rows || !fits) {
             continue;
         }
@@ -315,6 +322,7 @@ fn candidate(
                     order,
                     staged,
                     rows_kept: kept,
+                    taps: taps.clone(),
                 },
             ));
         }

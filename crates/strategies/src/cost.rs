@@ -197,7 +197,7 @@ impl Walk<'_> {
             }
             Stmt::Let { symbol, value } => {
                 let (work, depends) = self.value(value);
-                self.depends[*symbol] = depends;
+                self.depends[*symbol] = depends.loops;
                 Straight { work, ..Straight::default() }
             }
             Stmt::Store { buffer, index, value } => {

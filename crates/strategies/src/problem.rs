@@ -1,6 +1,7 @@
 //! A sum of products or of a window, as the strategies `tile`, `deep` and `stream` see it: the
 //! nests that initialise, sum and end, and how their loops correspond.
 
+use backend::tile::Window;
 use backend::{Instruction, InstructionCost, Target};
 use loops::visit::Effect;
 use loops::{BufferId, Kernel, Scope};
@@ -152,3 +153,35 @@ pub(super) fn tuple(problem: &Problem, kernel: &Kernel) -> Option<LoopInfo> {
     });
     short.then(|| innermost.clone())
 }
+
+/// The window in which an operand is converted as it is loaded, and the innermost reduced loop
+/// where that meets elements again that the rows along another loop have met: written out inside
+/// of the rows, each is converted once.
+pub(super) fn window(
+    problem: &Problem,
+    kernel: &Kernel,
+    row: &LoopInfo,
+) -> Option<(Option<LoopInfo>, Window)> {
+    let is_converted = |access: &&Access| {
+        i64::from(kernel.buffers[access.buffer].dtype.bits()) < 8 * problem.bytes
+    };
+    let moves = |access: &&Access| access.motion(row) != Motion::Still;
+    let access = problem.update.loads().filter(is_converted).find(moves)?;
+    if tuple(problem, kernel).is_some() {
+        return None;
+    }
+    let stride = |found: &LoopInfo| match access.motion(found) {
+        Motion::Steady { stride: stride @ 1.., block: None } => Some(stride),
+        _ => None,
+    };
+    let shared = problem.reduced.last().filter(|found| !found.is_free()).and_then(|innermost| {
+        let (next, tap) = (stride(row)?, stride(innermost)?);
+        let window = Window { taps: innermost.extent, step: next / tap };
+        let meets_again = next % tap == 0 && window.step < window.taps;
+        (meets_again && window.taps <= MOST_TAPS).then(|| (Some(innermost.clone()), window))
+    });
+    Some(shared.unwrap_or((None, Window { taps: 1, step: 1 })))
+}
+
+/// Taps beyond which a window is not held in registers.
+pub(super) const MOST_TAPS: i64 = 7;

@@ -197,17 +197,21 @@ fn emit(
         choice.row.into_iter().chain([choice.vector]).filter_map(names).collect();
     let mut reduced: Vec<String> = problem.reduced.iter().map(|found| found.name.clone()).collect();
     let mut update_inner = hand.present(&update_inner);
-    if let Some(tuple) = tuple(problem, hand.kernel()) {
-        // Neighbours are met while they are in a register: inside the rows.
-        reduced.retain(|name| *name != tuple.name);
-        update_inner.insert(update_inner.len() - 1, tuple.name);
+    // Neighbours, and what rows share of a window, are met while they are in a register: inside the
+    // rows.
+    let taps = choice.taps.as_ref().and_then(|taps| Some((taps.clone(), hand.extent(taps)?)));
+    let written_out = taps.as_ref().map_or(1, |(_, extent)| *extent);
+    let accumulators = choice.tile.rows * choice.tile.vectors * written_out;
+    let tuple = tuple(problem, hand.kernel()).map(|tuple| tuple.name);
+    if let Some(inside) = tuple.or(taps.map(|(name, _)| name)) {
+        reduced.retain(|name| *name != inside);
+        update_inner.insert(update_inner.len() - 1, inside);
     }
     hand.reorder(&[hand.present(&reduced), update_inner.clone()].concat())?;
     let init: Vec<String> = problem.init.iter().flatten().cloned().collect();
     in_vectors(hand, &hand.present(&init))?;
     let remark = tile_in_vectors(hand, problem, &update_inner, target)?;
     in_vectors(hand, &hand.present(&inner))?;
-    let accumulators = choice.tile.rows * choice.tile.vectors;
     unroll_sum(hand, problem, &hand.present(&reduced), accumulators)?;
     let acc = hand.kernel().buffers.iter().find(|(_, buffer)| buffer.name == problem.acc);
     if acc.is_some_and(|(id, _)| !rows::fits_registers(hand.kernel(), id)) {

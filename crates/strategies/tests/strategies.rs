@@ -97,7 +97,7 @@ fn outputs(kernel: &Kernel) -> Result<Vec<Tensor>, String> {
 }
 
 /// Kernels with extents `A`, `B`, `C` and panels of `P`; `Q` panels hold `B` columns.
-const KERNELS: [&str; 13] = [
+const KERNELS: [&str; 15] = [
     "kernel @product(%a: read f32[A, C], %b: read f32[Q, C, P], %d: read f32[B],
       %c: write f32[A, B]) {
       %acc: scratch f32[A, B]
@@ -136,6 +136,24 @@ const KERNELS: [&str; 13] = [
         %acc[x1, y1, z1] += %x[2*x1 + u, 2*y1 + v, z1] * %w[u, v, z1]
       } } } } }
       for x < A { for y < A { for z < B { %y[x, y, z] = %acc[x, y, z] } } }
+    }",
+    "kernel @depthwise_of_bytes(%x: read u8[A + 2, A + 2, B], %w: read f32[3, 3, B],
+      %y: write f32[A, A, B]) {
+      %acc: scratch f32[A, A, B]
+      for x0 < A { for y0 < A { for z0 < B { %acc[x0, y0, z0] = 0.0 } } }
+      for x1 < A { for y1 < A { for z1 < B { for u < 3 { for v < 3 {
+        %acc[x1, y1, z1] += cast<f32>(%x[x1 + u, y1 + v, z1]) * %w[u, v, z1]
+      } } } } }
+      for x < A { for y < A { for z < B { %y[x, y, z] = %acc[x, y, z] } } }
+    }",
+    "kernel @steps_of_bytes(%x: read i8[2*A + 3, 2*A + 4, B], %w: read f32[5, 5, B],
+      %y: write f32[A, A, B]) {
+      %acc: scratch f32[A, A, B]
+      for x0 < A { for y0 < A { for z0 < B { %acc[x0, y0, z0] = 0.0 } } }
+      for x1 < A { for y1 < A { for z1 < B { for u < 5 { for v < 5 {
+        %acc[x1, y1, z1] += cast<f32>(%x[2*x1 + u, 2*y1 + v, z1]) * %w[u, v, z1]
+      } } } } }
+      for x < A { for y < A { for z < B { %y[x, y, z] = %acc[x, y, z] * 0.5 } } }
     }",
     "kernel @means(%x: read f32[A, C, B], %y: write f32[A, B]) {
       %acc: scratch f32[A, B]

@@ -74,7 +74,8 @@ pub fn optimisations() -> Vec<&'static str> {
 #[must_use]
 pub fn graph_passes() -> Vec<&'static str> {
     // What is asked for is not left out.
-    let own = formats::passes().map(|row| row.name).into_iter();
+    let rows = formats::passes().into_iter().chain(formats::last_passes());
+    let own = rows.map(|row| row.name);
     let own = own.filter(|name| *name != PRECISION);
     graph_opt::passes().iter().map(|row| row.name).chain(own).collect()
 }
@@ -176,6 +177,7 @@ pub(crate) fn front_of(
     if !context.is_disabled(FORMATS) {
         optimise_seen(&mut draft.function, options, see)?;
     }
+    run_passes(&formats::last_passes(), &mut draft, &mut context, &mut Hooks::of(options, see))?;
     let (function, remarks) = (Arc::unwrap_or_clone(draft.function), context.remarks);
     module.functions = base::Arena::default();
     let (setup, main, plan) = options.phases.time("cut", || {

@@ -454,6 +454,8 @@ pub(super) const FORMS: &[Form] = &[
         .on(BroadcastInt, I32),
     evex(EVEX_Vpbroadcastq_xmm_k1z_r64, P66, M38, W1, 0x7c, RM, Fixed(1, 0)).lengths(3)
         .on(BroadcastInt, I64),
+    evex(EVEX_Vpermt2b_xmm_k1z_xmm_xmmm128, P66, M38, W0, 0x7d, RVM, Grows(16, 0)).lengths(3)
+        .on(PermuteTwo, I8),
     evex(EVEX_Vpermt2d_xmm_k1z_xmm_xmmm128b32, P66, M38, W0, 0x7e, RVM, Grows(16, 4)).lengths(3)
         .on(PermuteTwo, I32),
     evex(EVEX_Vpermt2ps_xmm_k1z_xmm_xmmm128b32, P66, M38, W0, 0x7f, RVM, Grows(16, 4)).lengths(3)

@@ -121,6 +121,11 @@ impl Builder {
         self.isa == Isa::X86Avx512Bf16
     }
 
+    /// Whether bytes of a register can be picked by bytes, from anywhere in it.
+    pub(crate) fn permutes_bytes(&self) -> bool {
+        self.isa == Isa::X86Avx512Bf16
+    }
+
     /// The instruction set.
     pub(crate) fn isa(&self) -> Isa {
         self.isa

@@ -103,6 +103,9 @@ impl Selector<'_> {
 
     /// The low halves of 64-bit lanes.
     pub(crate) fn narrow_lanes(&mut self, vector: Vector) -> Vector {
+        if vector.lane.bytes() == 4 {
+            return vector;
+        }
         if let Item::Constant(bits) = vector.item {
             let narrow = Vector { lane: Lane::I32, ..vector };
             return self.constant(bits & 0xffff_ffff, narrow);

@@ -2,7 +2,8 @@
 //!
 //! A lane's place is what is the same for all lanes, an address, and a sum of multiples of such
 //! indices, 32-bit offsets from there. Of a short row all is loaded, and the lanes are permuted
-//! from that, which costs less than eight loads. Narrow elements are taken out of words of 32 bits
+//! from that, which costs less than eight loads; of bytes up to 256, which is a table of all that a
+//! byte may become. Other narrow elements are taken out of words of 32 bits
 //! that are gathered, none of which reaches beyond its buffer. What no instruction gathers (places
 //! that are no such sums, buffers of 2 GiB) takes the indices apart, and loads lane by lane.
 
@@ -16,17 +17,33 @@ use super::memory::{APART, COLLECT, LaneBit};
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
-/// Lanes of the longest vectors, of 32 and of 64 bits.
+/// Lanes of 32 bits of the longest vectors.
 const LANES: usize = 16;
-const QUADS: usize = 8;
 
 /// The most elements of a row that is held in registers.
 const MOST_PERMUTED: usize = 4 * LANES;
 
+/// Bytes of a register, of which two are looked up in at once, and the most bytes of a table.
+const TABLE_PART: usize = 64;
+const MOST_BYTES: usize = 256;
+
 impl Selector<'_> {
-    /// Binds a symbol to an index a lane, which is checked.
-    pub(super) fn bind_lanes(&mut self, symbol: SymbolId, vector: Vector, range: Range) {
-        self.check_lanes(vector, range);
+    /// Binds a symbol to an index a lane, which is checked unless all integers of the type that it
+    /// is made of are in its range.
+    pub(super) fn bind_lanes(
+        &mut self,
+        symbol: SymbolId,
+        vector: Vector,
+        range: Range,
+        made_of: Option<DType>,
+    ) {
+        let all = made_of.and_then(DType::integer_range);
+        let always = all.is_some_and(|(low, high)| {
+            i128::from(range.min) <= low && high <= i128::from(range.max)
+        });
+        if !always {
+            self.check_lanes(vector, range);
+        }
         self.bindings[symbol] = Binding::Lanes(LaneIndex { vector, range, apart: Vec::new() });
     }
 
@@ -36,15 +53,19 @@ impl Selector<'_> {
             return self.check_apart(vector, range);
         }
         let lanes = vector.lanes;
+        let bits = |number: i64| match vector.lane.bytes() {
+            4 => u64::from(number as u32),
+            _ => number as u64,
+        };
         let past = match range.min {
             0 => vector,
             least => {
-                let least = self.constant(least as u64, vector);
+                let least = self.constant(bits(least), vector);
                 self.binary(Opcode::Sub, vector, least)
             }
         };
         // What is below the range wraps round to large numbers.
-        let most = self.constant(range.max.wrapping_sub(range.min) as u64, vector);
+        let most = self.constant(bits(range.max.wrapping_sub(range.min)), vector);
         let most = Vector { item: Item::Register(self.register(most)), ..vector };
         let outside = self.compare_ints(Comparison::Less, most, past, false);
         let active = self.active_mask(lanes);
@@ -127,9 +148,15 @@ impl Selector<'_> {
         if let &[(index, range, step)] = &parts[..]
             && linear.lane_step == 0
             && step == self.element_bytes(buffer) as i64
-            && let Some(values) = self.load_permuted(buffer, &rest, (index, range))
         {
-            return Some(values);
+            let found = match dtype.bits() {
+                8 => self.load_looked_up(buffer, &rest, (index, range)),
+                _ => None,
+            };
+            let found = found.or_else(|| self.load_permuted(buffer, &rest, (index, range)));
+            if found.is_some() {
+                return found;
+            }
         }
         let parts: Vec<_> = parts.iter().map(|&(index, _, step)| (index, step)).collect();
         let (index, scale) = self.byte_offsets(&parts, linear.lane_step, lanes)?;
@@ -228,11 +255,11 @@ impl Selector<'_> {
         let dtype = self.kernel.buffers[buffer].dtype;
         let count = usize::try_from(range.max).ok()? + 1;
         let fits = range.min == 0 && count <= MOST_PERMUTED && dtype.bits() <= 32;
-        let whole = index.lanes == QUADS && self.builder.has_masks() && self.exec.is_none();
+        let (ty, order) = (RegisterType::vector(4 * LANES), self.register(index));
+        let whole = self.builder.type_of(order) == ty && self.exec.is_none();
         if !fits || !whole {
             return None;
         }
-        let (ty, order) = (RegisterType::vector(4 * LANES), self.register(index));
         let address = self.address(buffer, row);
         let (mut pieces, mut lane) = (Vec::new(), Lane::I32);
         for first in (0..count).step_by(LANES) {
@@ -246,15 +273,15 @@ impl Selector<'_> {
         }
         let mut picked: Option<Vector> = None;
         for (number, pair) in pieces.chunks(2).enumerate() {
-            // Each lane of 64 bits holds an index in its low half, and in its high half nothing.
+            // A lane of 64 bits holds an index in its low half, and in its high half nothing.
             let inst = match *pair {
                 [one] => Inst::new(Opcode::Permute, Lane::I32, &[order, one]),
                 [low, high, ..] => Inst::new(Opcode::PermuteTwo, lane, &[low, order, high]),
                 [] => continue,
             };
             let value = self.builder.emit(inst, ty);
-            let wide = Vector { item: Item::Register(value), lane: Lane::I64, lanes: QUADS };
-            let own = Self::cast_lane(self.narrow_lanes(wide), lane);
+            let found = Vector { item: Item::Register(value), ..index };
+            let own = Self::cast_lane(self.narrow_lanes(found), lane);
             picked = Some(match picked {
                 None => own,
                 Some(others) => {
@@ -267,6 +294,76 @@ impl Selector<'_> {
             });
         }
         picked.map(|widened| self.element_of_widened(widened, dtype))
+    }
+
+    /// Bytes of a row that begins at a place, picked from registers that hold all of it.
+    fn load_looked_up(
+        &mut self,
+        buffer: BufferId,
+        row: &Linear,
+        (index, range): (Vector, Range),
+    ) -> Option<Evaluated> {
+        let count = usize::try_from(range.max).ok()? + 1;
+        let order = self.register(index);
+        let fits = range.min == 0 && count <= MOST_BYTES && count.is_multiple_of(4);
+        let whole = self.builder.type_of(order) == RegisterType::V512;
+        // Where no lane is on, the row need not be there.
+        let is_there = self.exec.is_none() || row.terms.is_empty();
+        if !self.builder.permutes_bytes() || !fits || !whole || !is_there {
+            return None;
+        }
+        let parts = self.table_parts(buffer, row, count)?;
+        let mut picked: Option<Vector> = None;
+        for (number, pair) in parts.chunks(2).enumerate() {
+            let (&low, &high) = (pair.first()?, pair.last()?);
+            let inst = Inst::new(Opcode::PermuteTwo, Lane::I8, &[low, order, high]);
+            let value = self.builder.emit(inst, RegisterType::V512);
+            let own = Vector { item: Item::Register(value), ..index };
+            picked = Some(match picked {
+                None => own,
+                Some(others) => {
+                    let last = (2 * TABLE_PART * number - 1) as u64;
+                    let last = self.constant(last, index);
+                    let last = Vector { item: Item::Register(self.register(last)), ..index };
+                    let behind = self.compare_ints(Comparison::Less, last, index, true);
+                    self.blend_vectors(behind, others, own)
+                }
+            });
+        }
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let bytes = self.narrow_lanes(picked?);
+        // Each byte of a lane has been looked up, of which the lowest is the index.
+        let raw = match Self::is_signed(dtype) {
+            true => {
+                let high = self.unary(Opcode::ShlImm, bytes, 24);
+                self.unary(Opcode::SarImm, high, 24)
+            }
+            false => {
+                let lowest = self.constant(0xff, bytes);
+                self.binary(Opcode::And, bytes, lowest)
+            }
+        };
+        Some(self.element_of_raw(raw, dtype))
+    }
+
+    /// The bytes of a row, a register after the other.
+    pub(super) fn table_parts(
+        &mut self,
+        buffer: BufferId,
+        row: &Linear,
+        count: usize,
+    ) -> Option<Vec<VRegId>> {
+        let address = self.address(buffer, row);
+        let mut parts = Vec::new();
+        for first in (0..count).step_by(TABLE_PART) {
+            let displacement = address.displacement.checked_add(first as i32)?;
+            let mask = Mask::Constant(all_lanes(TABLE_PART.min(count - first) / 4));
+            let mask = self.mask_operand(mask, LANES, 4);
+            let address = MemoryOperand { displacement, ..address };
+            let inst = Inst::new(Opcode::Load, Lane::I32, &[]).address(address).mask(mask);
+            parts.push(self.load_inst(inst, RegisterType::V512, buffer));
+        }
+        Some(parts)
     }
 
     /// Bytes from a buffer's first element to its end, if they are known and fit 32 bits.

@@ -5,14 +5,16 @@
 //!   register buffer.
 //! - Where each register buffer's elements are: a slot is one value of vcode, a vector of them
 //!   along the last axis where a `Vector` loop covers that.
+//! - Which indices that are values have lanes of 32 bits, though they are of 64: those that are
+//!   made of shorter integers, and are nothing but indices.
 //! - Strides and scratch offsets.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::SecondaryMap;
-use loops::{BufferId, Kernel, LoopKind, Ranges, ScalarExpr, Scope, Stmt};
+use loops::{BufferId, Kernel, LoopKind, Ranges, ScalarExpr, Scope, Stmt, SymbolKind};
 use sym::{Expr, SymbolId};
-use tensor::DType;
+use tensor::{DType, ScalarFunction};
 
 use super::value::{Carrier, carrier};
 
@@ -32,6 +34,8 @@ pub(crate) struct Plan {
     pub(crate) slots: usize,
     /// How many vector registers all slots take together.
     pub(crate) slot_vectors: usize,
+    /// The values whose integers of at most 32 bits are indices as they are.
+    pub(crate) short_indices: BTreeSet<SymbolId>,
 }
 
 /// Elements from one index to the next along each axis.
@@ -82,8 +86,9 @@ impl Plan {
             registers: SecondaryMap::new(),
             slots: 0,
             slot_vectors: 0,
+            short_indices: short_indices(kernel),
         };
-        let lanes = decide_lanes(kernel, vector_bytes);
+        let lanes = decide_lanes(kernel, vector_bytes, &plan.short_indices);
         for (symbol, count) in &lanes.loops {
             plan.lanes[*symbol] = *count;
         }
@@ -149,7 +154,7 @@ struct Lanes {
     buffers: BTreeMap<BufferId, usize>,
 }
 
-fn decide_lanes(kernel: &Kernel, vector_bytes: usize) -> Lanes {
+fn decide_lanes(kernel: &Kernel, vector_bytes: usize, short: &BTreeSet<SymbolId>) -> Lanes {
     let mut lanes = Lanes { loops: BTreeMap::new(), buffers: BTreeMap::new() };
     let mut covers: BTreeSet<(SymbolId, BufferId)> = BTreeSet::new();
     loops::visit::walk(&kernel.body, &mut |stmt| {
@@ -158,7 +163,7 @@ fn decide_lanes(kernel: &Kernel, vector_bytes: usize) -> Lanes {
             return;
         }
         let extent = inner.extent.as_constant().unwrap_or(0).max(1) as usize;
-        let most = vector_bytes / widest(kernel, &inner.body);
+        let most = vector_bytes / widest(kernel, &inner.body, short);
         lanes.loops.insert(inner.variable, most.min(extent.next_power_of_two().max(4)));
         each_register(kernel, &inner.body, &mut |buffer, index| {
             if index.last().is_some_and(|last| last.contains(inner.variable)) {
@@ -180,9 +185,71 @@ fn decide_lanes(kernel: &Kernel, vector_bytes: usize) -> Lanes {
     lanes
 }
 
+/// The integer of at most 32 bits that a value is, converted to an index.
+pub(crate) fn short_integer<'a>(kernel: &Kernel, value: &'a ScalarExpr) -> Option<&'a ScalarExpr> {
+    let ScalarExpr::Apply { function: ScalarFunction::Cast, dtype: DType::I64, arguments } = value
+    else {
+        return None;
+    };
+    let from = arguments[0].dtype(kernel)?;
+    let fits = from.is_integer() && from != DType::U32 && from.bits() <= 32;
+    (fits && carrier(from).is_some()).then(|| &arguments[0])
+}
+
+/// The values that are short integers, and are read in the places of elements alone.
+fn short_indices(kernel: &Kernel) -> BTreeSet<SymbolId> {
+    let mut found = BTreeSet::new();
+    loops::visit::walk(&kernel.body, &mut |stmt| {
+        let Stmt::Let { symbol, value } = stmt else { return };
+        let SymbolKind::Value { dtype: DType::I64, range: Some(range) } =
+            kernel.symbols[*symbol].kind
+        else {
+            return;
+        };
+        let fits = range.min >= i64::from(i32::MIN) && range.max <= i64::from(i32::MAX);
+        if fits && short_integer(kernel, value).is_some() {
+            found.insert(*symbol);
+        }
+    });
+    if found.is_empty() {
+        return found;
+    }
+    let mut as_number = |expr: &Expr| found.retain(|symbol| !expr.contains(*symbol));
+    let mut conditions = |all: &[loops::Condition]| {
+        for condition in all {
+            as_number(&condition.left);
+            as_number(&condition.right);
+        }
+    };
+    loops::visit::walk(&kernel.body, &mut |stmt| {
+        if let Stmt::If { conditions: all, .. } = stmt {
+            conditions(all);
+        }
+    });
+    loops::visit::walk_values(&kernel.body, &mut |value| {
+        if let ScalarExpr::Guard { conditions: all, .. } = value {
+            conditions(all);
+        }
+    });
+    loops::visit::walk_values(&kernel.body, &mut |value| match value {
+        ScalarExpr::Symbol(symbol) => _ = found.remove(symbol),
+        ScalarExpr::Index(expr) => found.retain(|symbol| !expr.contains(*symbol)),
+        _ => {}
+    });
+    found
+}
+
 /// Bytes of the widest lane that a block computes with, at least 4.
-fn widest(kernel: &Kernel, block: &[Stmt]) -> usize {
+fn widest(kernel: &Kernel, block: &[Stmt], short: &BTreeSet<SymbolId>) -> usize {
     let mut bytes = 4;
+    let mut indices = BTreeSet::new();
+    loops::visit::walk(block, &mut |stmt| {
+        if let Stmt::Let { symbol, value } = stmt
+            && short.contains(symbol)
+        {
+            indices.insert(std::ptr::from_ref(value));
+        }
+    });
     let mut see = |dtype: Option<DType>| {
         if matches!(dtype, Some(DType::F64 | DType::I64 | DType::U64)) {
             bytes = 8;
@@ -194,7 +261,11 @@ fn widest(kernel: &Kernel, block: &[Stmt]) -> usize {
         }
         _ => {}
     });
-    loops::visit::walk_values(block, &mut |value| see(value.dtype(kernel)));
+    loops::visit::walk_values(block, &mut |value| {
+        if !indices.contains(&std::ptr::from_ref(value)) {
+            see(value.dtype(kernel));
+        }
+    });
     bytes
 }
 

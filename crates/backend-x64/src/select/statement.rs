@@ -12,6 +12,7 @@ use super::guard::Holds;
 use super::index::Binding;
 use super::interleave::{VECTORS, is_one_store};
 use super::memory::{APART, memory_lane};
+use super::plan::short_integer;
 use super::transpose::written_out;
 use super::value::{Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier};
 use super::{Selector, VectorLoop};
@@ -488,12 +489,20 @@ impl Selector<'_> {
             self.lets[symbol] = Some(Held::Value(value));
             return Ok(());
         }
-        let evaluated = self.evaluate(value, lanes)?;
-        self.lets[symbol] = Some(Held::Value(evaluated));
+        // A short index is read nowhere but in places of elements, which take its lanes.
+        let integer = match self.plan.short_indices.contains(&symbol) {
+            true => short_integer(self.kernel, value),
+            false => None,
+        };
+        let evaluated = self.evaluate(integer.unwrap_or(value), lanes)?;
+        if integer.is_none() {
+            self.lets[symbol] = Some(Held::Value(evaluated));
+        }
         let Evaluated::Vector(vector) = evaluated else {
             return Err(self.refuse("an index is no integer".to_string()));
         };
-        self.bind_lanes(symbol, vector, range);
+        let dtype = integer.and_then(|integer| integer.dtype(self.kernel));
+        self.bind_lanes(symbol, vector, range, dtype);
         Ok(())
     }
 

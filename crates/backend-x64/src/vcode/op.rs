@@ -171,7 +171,8 @@ ops! {
     ShuffleBytes    "shuffle_bytes"     'v' "vv"  PURE | MEMORY;
     /// 32-bit lanes of `b` by the indices in `a`; at least 256 bits.
     Permute         "permute"           'v' "vv"  PURE | MEMORY;
-    /// Lanes of `a` and `c`, counted one behind the other, by the indices in `b` (AVX-512).
+    /// Lanes of `a` and `c`, counted one behind the other, by the indices in `b` (AVX-512; bytes
+    /// with VBMI).
     PermuteTwo      "permute_two"       'v' "vvv" PURE | MEMORY | TIED;
     /// `mask ? b : a`.
     Blend           "blend"             'v' "vvx" PURE;

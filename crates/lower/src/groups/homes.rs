@@ -227,8 +227,12 @@ impl Chooser<'_> {
         let bits = |value| self.function.ty(value).as_tensor().map(|ty| ty.dtype.bits());
         let data = &self.function.nodes[node];
         let Roots::One(root) = self.roots[value] else { return false };
-        let narrows = matches!(data.op, Op::Map { function: ScalarFunction::Cast, .. })
-            && bits(value) < bits(data.operands[0]);
+        let narrows = match data.op {
+            Op::Map { function: ScalarFunction::Cast, .. } => bits(value) < bits(data.operands[0]),
+            // What is looked up element by element is made of the index.
+            Op::Gather { .. } => true,
+            _ => false,
+        };
         if !narrows {
             return false;
         }
@@ -255,7 +259,7 @@ impl Chooser<'_> {
             let Some((node, _)) = self.function.producer(value) else { continue };
             match class_of_node(self.function, node) {
                 Class::Contraction => sums.push(value),
-                Class::Elementwise | Class::View if !self.stored[value] => {
+                Class::Elementwise | Class::View | Class::Indexed if !self.stored[value] => {
                     work.extend(&self.function.nodes[node].operands);
                 }
                 _ => {}

@@ -2,6 +2,7 @@
 
 use std::hash::{Hash as _, Hasher as _};
 
+use backend::tile::Window;
 use backend::{InstructionCost, Target};
 use loops::visit::walk_references;
 use loops::{BufferId, Condition, Kernel, ScalarExpr, Scope, Stmt, SymbolKind};
@@ -11,6 +12,7 @@ use tensor::ScalarFunction;
 
 use super::traffic::Step;
 use super::{Kind, Walk};
+use crate::problem::MOST_TAPS;
 use crate::structure::{Access, Motion};
 
 /// Columns from which on a block is transposed in registers.
@@ -78,6 +80,33 @@ impl Work {
             + self.instructions;
         let issued = all / machine.instructions_per_cycle + self.gathers;
         loads.max(stores).max(permutes).max(arithmetic).max(issued)
+    }
+}
+
+/// On what a value depends.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Depends {
+    /// Loops of straight code, as bits.
+    pub(super) loops: u64,
+    /// Of their turns, the share in which it is another than before.
+    distinct: f64,
+}
+
+impl Depends {
+    /// On loops, in each turn anew.
+    fn on(loops: u64) -> Depends {
+        Depends { loops, distinct: 1.0 }
+    }
+
+    fn and(self, other: Depends) -> Depends {
+        let loops = self.loops | other.loops;
+        let share = |own: Depends| (own.loops == loops).then_some(own.distinct);
+        let distinct = match (share(self), share(other)) {
+            (Some(one), Some(other)) => one.max(other),
+            (Some(one), None) | (None, Some(one)) => one,
+            (None, None) => 1.0,
+        };
+        Depends { loops, distinct }
     }
 }
 
@@ -163,6 +192,35 @@ impl Walk<'_> {
         self.straight().map(of).product()
     }
 
+    /// How often straight code computes what depends on loops so.
+    fn times(&self, depends: Depends) -> f64 {
+        self.instances(depends.loops) * depends.distinct
+    }
+
+    /// Of the instances of a load of elements that are converted, the share that are different: a
+    /// window that is written out inside of rows meets what the row before has met.
+    fn distinct(&self, buffer: BufferId, index: &[Expr]) -> f64 {
+        if self.kernel.buffers[buffer].dtype.bits() >= 32 {
+            return 1.0;
+        }
+        let written_out = |around: &&super::Around| around.kind == Kind::WrittenOut;
+        let found: Vec<super::Around> =
+            self.straight().map(|(_, around)| around).filter(written_out).copied().collect();
+        let access = Access::new(self.kernel, buffer, index);
+        let stride =
+            |around: &super::Around| match access.motion_along(around.variable, around.extent) {
+                Motion::Steady { stride: stride @ 1.., block: None } => Some(stride),
+                _ => None,
+            };
+        let [.., row, taps] = &found[..] else { return 1.0 };
+        let (Some(next), Some(tap)) = (stride(row), stride(taps)) else { return 1.0 };
+        let window = Window { taps: taps.extent, step: next / tap };
+        match next % tap == 0 && window.step < window.taps && window.taps <= MOST_TAPS {
+            true => window.elements(row.extent) as f64 / (row.extent * taps.extent) as f64,
+            false => 1.0,
+        }
+    }
+
     /// Lanes of the vector loop of the straight code, if there is one.
     fn vector(&self) -> Option<super::Around> {
         self.straight().map(|(_, around)| *around).find(|around| around.kind == Kind::Vector)
@@ -180,25 +238,25 @@ impl Walk<'_> {
         lets.fold(found, |found, symbol| found | self.depends[symbol])
     }
 
-    /// The work of a value, and the straight loops on which it depends.
-    pub(super) fn value(&mut self, value: &ScalarExpr) -> (Work, u64) {
+    /// The work of a value, and on what it depends.
+    pub(super) fn value(&mut self, value: &ScalarExpr) -> (Work, Depends) {
         match value {
-            ScalarExpr::Constant(_) => (Work::default(), 0),
-            ScalarExpr::Symbol(symbol) => (Work::default(), self.depends[*symbol]),
+            ScalarExpr::Constant(_) => (Work::default(), Depends::on(0)),
+            ScalarExpr::Symbol(symbol) => (Work::default(), Depends::on(self.depends[*symbol])),
             ScalarExpr::Index(expr) => {
-                let depends = self.depends_of(std::slice::from_ref(expr));
-                let arithmetic = self.instances(depends);
+                let depends = Depends::on(self.depends_of(std::slice::from_ref(expr)));
+                let arithmetic = self.times(depends);
                 (Work { arithmetic, ..Work::default() }, depends)
             }
             ScalarExpr::Load { buffer, index } => self.load(*buffer, index),
             ScalarExpr::Apply { function, arguments, .. } => {
-                let (mut work, mut depends) = (Work::default(), 0);
+                let (mut work, mut depends) = (Work::default(), Depends::on(0));
                 for argument in arguments {
                     let own = self.value(argument);
                     work.add(&own.0);
-                    depends |= own.1;
+                    depends = depends.and(own.1);
                 }
-                work.add(&self.function(*function, self.instances(depends)));
+                work.add(&self.function(*function, self.times(depends)));
                 (work, depends)
             }
             ScalarExpr::Guard { conditions, value, otherwise } => {
@@ -208,13 +266,14 @@ impl Walk<'_> {
                 self.masked = masked;
                 let other = self.value(otherwise);
                 work.add(&other.0);
-                depends |= other.1;
+                depends = depends.and(other.1);
                 let sides = conditions.iter().flat_map(|found| [&found.left, &found.right]);
                 for side in sides {
-                    depends |= self.depends_of(std::slice::from_ref(side));
+                    let side = self.depends_of(std::slice::from_ref(side));
+                    depends = depends.and(Depends::on(side));
                 }
                 let masks = |found: &Condition| if self.masks(found) { MASKING } else { 1.0 };
-                let each = self.instances(depends);
+                let each = self.times(depends);
                 work.instructions += conditions.iter().map(masks).sum::<f64>() * each;
                 (work, depends)
             }
@@ -222,7 +281,7 @@ impl Walk<'_> {
                 let extent = self.kernel.buffers[*buffer].shape.last();
                 let extent = extent.map_or(1, |extent| self.kernel.weight(extent)) as f64;
                 let (mut work, depends) = self.load(*buffer, index);
-                let instances = self.instances(depends);
+                let instances = self.times(depends);
                 let steps = extent.log2().ceil();
                 work.permutes += instances * steps;
                 // Each step waits for the one before.
@@ -265,8 +324,9 @@ impl Walk<'_> {
     }
 
     /// The work of a load.
-    pub(super) fn load(&mut self, buffer: BufferId, index: &[Expr]) -> (Work, u64) {
-        let depends = self.depends_of(index);
+    pub(super) fn load(&mut self, buffer: BufferId, index: &[Expr]) -> (Work, Depends) {
+        let depends =
+            Depends { loops: self.depends_of(index), distinct: self.distinct(buffer, index) };
         let mut work = Work::default();
         if self.kernel.buffers[buffer].scope == Scope::Register {
             return (work, depends);
@@ -276,7 +336,7 @@ impl Walk<'_> {
             Meeting::EverySecond | Meeting::Spread if self.masked => Meeting::Gathered,
             meeting => meeting,
         };
-        let instances = self.instances(depends);
+        let instances = self.times(depends);
         let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
         let machine = &self.target.machine;
         let narrow = self.kernel.buffers[buffer].dtype.bits() < 32;
@@ -356,10 +416,12 @@ impl Walk<'_> {
             SymbolKind::Value { range: Some(range), .. } => *range,
             _ => return Some(Meeting::Gathered),
         };
-        let [most, lanes] = PERMUTED;
+        let bits = self.kernel.buffers[buffer].dtype.bits();
+        let bytes = bits == 8 && self.target.permutes_bytes();
+        let [most, lanes] = if bytes { PERMUTED_BYTES } else { PERMUTED };
         let row = index.last().is_some_and(|last| last.as_symbol() == Some(first));
-        let narrow = self.kernel.buffers[buffer].dtype.bits() <= 32;
-        let wide = i64::from(self.target.vector_bytes) == 4 * lanes;
+        let narrow = bits <= 32;
+        let wide = i64::from(self.target.vector_bytes) == 4 * PERMUTED[1];
         Some(match alone && row && narrow && wide && range.min == 0 && range.max < most {
             true => Meeting::Permuted(range.max / lanes + 1),
             false => Meeting::Gathered,
@@ -441,6 +503,9 @@ impl Walk<'_> {
 
 /// The most elements of a row that is held in registers, and how many a register holds.
 const PERMUTED: [i64; 2] = [64, 16];
+
+/// The same of bytes, where these can be picked from anywhere in a register.
+const PERMUTED_BYTES: [i64; 2] = [256, 64];
 
 /// Instructions that take a narrow element out of the word that a gather brings.
 const NARROW_GATHER: f64 = 6.0;

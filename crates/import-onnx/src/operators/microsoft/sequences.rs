@@ -3,7 +3,7 @@
 
 use front::{Accepted, Graph, Operand, shape_error};
 use sym::Expr;
-use tensor::{DType, Scalar, ScalarFunction as F};
+use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
 use crate::node::{Node, attribute_error, unsupported};
@@ -261,49 +261,173 @@ pub(super) fn hash_runs(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if node.optional(5).is_some() || node.optional(6).is_some() {
         return Err(unsupported("runs that end where a sequence does"));
     }
-    let (ids, multipliers, sizes) = (node.input(0)?, node.input(1)?, node.input(2)?);
+    let ids = node.input(0)?;
     let [batch, steps] = ids.shape() else {
         return Err(shape_error(format!("tokens of rank {}, not 2", ids.rank())));
     };
-    let (most, heads) = (node.int("max_ngram_size", 0)?, node.int("n_head_per_ngram", 0)?);
-    if !(2..=1 << 10).contains(&most) || !(1..=1 << 20).contains(&heads) {
-        return Err(attribute_error("max_ngram_size", format!("{most} tokens, {heads} heads")));
-    }
-    let (batch, steps, dtype) = (batch.clone(), steps.clone(), ids.dtype());
-    let past_shape = [batch.clone(), Expr::from(most - 1)];
-    let past = match node.optional(3) {
-        Some(past) => graph.refine(past, &past_shape)?,
-        None => {
-            let pad = Scalar::from_f64(dtype, node.int("pad_id", 0)? as f64);
-            graph.full(&past_shape, pad)?
-        }
-    };
+    let (batch, steps) = (batch.clone(), steps.clone());
+    let runs = Runs::of(node, [1, 2])?;
+    let past = runs.past(node.optional(3), ids.dtype(), batch, graph)?;
     let all = graph.concat(1, &[past, ids.clone()])?;
-    let present = graph.slice_axis(&all, 1, steps.clone(), 1, Expr::from(most - 1))?;
-    let part = |graph: &mut Graph, vector: &Operand, first: i64, count: i64| {
-        graph.slice_axis(vector, 0, Expr::from(first), 1, Expr::from(count))
+    let present = graph.slice_axis(&all, 1, steps.clone(), 1, Expr::from(runs.most - 1))?;
+    let token = |graph: &mut Graph, back: i64| {
+        let start = Expr::from(runs.most - 1 - back);
+        graph.slice_axis(&all, 1, start, 1, steps.clone())
     };
-    let (mut mix, mut results) = (None, Vec::new());
-    for back in 0..most {
-        let start = Expr::from(most - 1 - back);
-        let token = graph.slice_axis(&all, 1, start, 1, steps.clone())?;
-        let factor = part(graph, multipliers, back, 1)?;
-        let product = graph.mul(&token, &factor)?;
-        let mixed = match &mix {
-            Some(mix) => graph.map(F::Xor, &[mix, &product])?,
-            None => product,
-        };
-        if back > 0 {
-            let column = graph.reshape(&mixed, &[batch.clone(), steps.clone(), Expr::ONE])?;
-            let size = part(graph, sizes, (back - 1) * heads, heads)?;
-            let mut hash = graph.map(F::Mod, &[&column, &size])?;
-            if let Some(offsets) = node.optional(4) {
-                let own = part(graph, offsets, (back - 1) * heads, heads)?;
-                hash = graph.add(&hash, &own)?;
-            }
-            results.push(hash);
-        }
-        mix = Some(mixed);
+    let hashes = runs.hashes(node.optional(4), graph, token)?;
+    Ok(vec![hashes, present])
+}
+
+/// `VarlenNGramHashMapping`: the same of sequences that lie one behind the other, given the places
+/// where they begin and end. What stands before a sequence is its own past.
+pub(super) fn hash_packed_runs(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    if (6..9).any(|index| node.optional(index).is_some()) {
+        return Err(unsupported("runs that end where a sequence or a segment does"));
     }
-    Ok(vec![graph.concat(2, &results)?, present])
+    if node.optional(9).is_some() || node.int("state_update_capacity", 0)? != 0 {
+        return Err(unsupported("the states behind the first tokens"));
+    }
+    let (ids, bounds) = (node.input(0)?, node.input(3)?);
+    let ([total], [count]) = (ids.shape(), bounds.shape()) else {
+        let ranks = (ids.rank(), bounds.rank());
+        return Err(shape_error(format!("tokens and bounds of ranks {ranks:?}, not 1")));
+    };
+    let (total, batch) = (total.clone(), count.clone() - 1);
+    let runs = Runs::of(node, [1, 2])?;
+    let past = runs.past(node.optional(4), ids.dtype(), batch.clone(), graph)?;
+    let past = graph.reshape(&past, &[batch.clone() * (runs.most - 1)])?;
+    let bounds = graph.cast(bounds, DType::I64)?;
+    let begins = graph.slice_axis(&bounds, 0, Expr::ZERO, 1, batch.clone())?;
+    let ends = graph.slice_axis(&bounds, 0, Expr::ONE, 1, batch.clone())?;
+    let packed = Packed { ids, past, begins, slots: runs.most - 1 };
+    // A token's sequence has as many before it as end in front of the token.
+    let place = graph.iota(DType::I64, std::slice::from_ref(&total), 0)?;
+    let column = graph.reshape(&place, &[total, Expr::ONE])?;
+    let is_behind = graph.less(&column, &ends)?;
+    let is_behind = graph.map(F::Not, &[&is_behind])?;
+    let is_behind = graph.cast(&is_behind, DType::I64)?;
+    let sequence = graph.reduce_axes(&is_behind, &[1], Reduction::Sum, false)?;
+    let token = |graph: &mut Graph, back: i64| packed.token(graph, &place, &sequence, back);
+    let hashes = runs.hashes(node.optional(5), graph, token)?;
+    // What the next call begins with: the last tokens of each sequence, the last one behind.
+    let each = [batch.clone(), Expr::from(runs.most - 1)];
+    let ends = graph.reshape(&ends, &[batch, Expr::ONE])?;
+    let slot = graph.iota(DType::I64, &each, 1)?;
+    let slot = graph.add_number(&slot, -(runs.most - 1) as f64)?;
+    let (place, sequence) = (graph.add(&ends, &slot)?, graph.iota(DType::I64, &each, 0)?);
+    let present = packed.token(graph, &place, &sequence, 0)?;
+    Ok(vec![hashes, present])
+}
+
+/// What runs of tokens are hashed with.
+struct Runs<'a> {
+    node: &'a Node<'a>,
+    multipliers: &'a Operand,
+    sizes: &'a Operand,
+    /// The most tokens of a run.
+    most: i64,
+    heads: i64,
+}
+
+impl<'a> Runs<'a> {
+    /// Of a node with the multipliers and the sizes at these inputs.
+    fn of(node: &'a Node<'a>, [multipliers, sizes]: [usize; 2]) -> Accepted<Runs<'a>> {
+        let (most, heads) = (node.int("max_ngram_size", 0)?, node.int("n_head_per_ngram", 0)?);
+        if !(2..=1 << 10).contains(&most) || !(1..=1 << 20).contains(&heads) {
+            return Err(attribute_error("max_ngram_size", format!("{most} tokens, {heads} heads")));
+        }
+        let (multipliers, sizes) = (node.input(multipliers)?, node.input(sizes)?);
+        Ok(Runs { node, multipliers, sizes, most, heads })
+    }
+
+    /// The tokens before the first ones, of so many sequences.
+    fn past(
+        &self,
+        given: Option<&Operand>,
+        dtype: DType,
+        batch: Expr,
+        graph: &mut Graph,
+    ) -> Accepted<Operand> {
+        let shape = [batch, Expr::from(self.most - 1)];
+        match given {
+            Some(past) => graph.refine(past, &shape),
+            None => {
+                let pad = Scalar::from_f64(dtype, self.node.int("pad_id", 0)? as f64);
+                graph.full(&shape, pad)
+            }
+        }
+    }
+
+    /// The hashes along a last axis, given the tokens so many places before each.
+    fn hashes(
+        &self,
+        offsets: Option<&Operand>,
+        graph: &mut Graph,
+        token: impl Fn(&mut Graph, i64) -> Accepted<Operand>,
+    ) -> Accepted<Operand> {
+        let part = |graph: &mut Graph, vector: &Operand, first: i64, count: i64| {
+            graph.slice_axis(vector, 0, Expr::from(first), 1, Expr::from(count))
+        };
+        let (mut mix, mut results) = (None, Vec::new());
+        for back in 0..self.most {
+            let token = token(graph, back)?;
+            let factor = part(graph, self.multipliers, back, 1)?;
+            let product = graph.mul(&token, &factor)?;
+            let mixed = match &mix {
+                Some(mix) => graph.map(F::Xor, &[mix, &product])?,
+                None => product,
+            };
+            if back > 0 {
+                let shape = [mixed.shape(), &[Expr::ONE]].concat();
+                let column = graph.reshape(&mixed, &shape)?;
+                let size = part(graph, self.sizes, (back - 1) * self.heads, self.heads)?;
+                let mut hash = graph.map(F::Mod, &[&column, &size])?;
+                if let Some(offsets) = offsets {
+                    let own = part(graph, offsets, (back - 1) * self.heads, self.heads)?;
+                    hash = graph.add(&hash, &own)?;
+                }
+                results.push(hash);
+            }
+            mix = Some(mixed);
+        }
+        let last = results.first().map_or(0, |hash| hash.rank() - 1);
+        graph.concat(last, &results)
+    }
+}
+
+/// Tokens of sequences that lie one behind the other, each with a past of so many slots.
+struct Packed<'a> {
+    ids: &'a Operand,
+    /// The slots of all sequences, of each the most recent one last.
+    past: Operand,
+    begins: Operand,
+    slots: i64,
+}
+
+impl Packed<'_> {
+    /// The tokens so many places before those at places of sequences.
+    fn token(
+        &self,
+        graph: &mut Graph,
+        place: &Operand,
+        sequence: &Operand,
+        back: i64,
+    ) -> Accepted<Operand> {
+        let begin = front::gather_axis(graph, &self.begins, 0, sequence)?;
+        let place = graph.add_number(place, -back as f64)?;
+        let is_before = graph.less(&place, &begin)?;
+        let zero = graph.number(DType::I64, 0.0);
+        let own = graph.map(F::Max, &[&place, &zero])?;
+        let own = front::gather_axis(graph, self.ids, 0, &own)?;
+        // Places before a sequence count its slots from the last one.
+        let slot = graph.sub(&place, &begin)?;
+        let slot = graph.add_number(&slot, self.slots as f64)?;
+        let slot = graph.map(F::Max, &[&slot, &zero])?;
+        let last = graph.number(DType::I64, (self.slots - 1) as f64);
+        let slot = graph.map(F::Min, &[&slot, &last])?;
+        let first = graph.mul_number(sequence, self.slots as f64)?;
+        let slot = graph.add(&first, &slot)?;
+        let past = front::gather_axis(graph, &self.past, 0, &slot)?;
+        graph.select(&is_before, &past, &own)
+    }
 }

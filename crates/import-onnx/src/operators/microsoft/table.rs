@@ -186,6 +186,9 @@ pub(crate) const TABLE: &[Operator] = &[
     ms("NGramRepeatBlock", (2, 2), 1, "ngram_size", dense::block_repeats),
     ms("NGramHashMapping", (3, 7), 2, "max_ngram_size n_head_per_ngram pad_id reset_on_eos",
        sequences::hash_runs),
+    ms("VarlenNGramHashMapping", (4, 10), 2,
+       "max_ngram_size n_head_per_ngram pad_id reset_on_eos state_update_capacity",
+       sequences::hash_packed_runs),
     words("Tokenizer", "mark mincharnum pad_value separators tokenexp", strings::tokenize),
     words("MurmurHash3", "positive seed", strings::hash),
     // Channels in blocks
@@ -212,7 +215,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("Sampling", SEARCH),
     ("SparseAttention", "a layout of blocks that data give is not composed here"),
     ("VarlenCausalConvWithState", "sequences of several lengths that lie packed are not read"),
-    ("VarlenNGramHashMapping", "sequences of several lengths that lie packed are not read"),
     ("WhisperBeamSearch", SEARCH),
 ];
 
