@@ -1,10 +1,10 @@
 //! The strategy for statements that each row does by itself: rows side by side, in vectors.
 //!
 //! Nests over the same rows are joined. The innermost loop over rows is cut into vectors of them.
-//! What a row keeps for itself loses the axes along which it is one element (step `shrink`) and gets
-//! an element a row of the block (step `privatise`), the block's loop is taken apart, and each part
-//! runs in vectors across rows, what it goes through along a row outside of them. Where rows are
-//! read or written along themselves, a tile of rows is transposed in registers; loops inside of
+//! What a row keeps for itself loses the axes along which it is one element (step `shrink`) and
+//! gets an element a row of the block (step `privatise`), the block's loop is taken apart, and each
+//! part runs in vectors across rows, what it goes through along a row outside of them. Where rows
+//! are read or written along themselves, a tile of rows is transposed in registers; loops inside of
 //! others, which go over what is kept of a row, are written out, so that it may stay in registers.
 
 use backend::Target;
