@@ -30,6 +30,7 @@ const RANDOM_SAMPLES: u64 = 8;
         "tilewright quantise model.onnx --calibrate data --max-loss class=0.01 -o small.onnx",
         "what loses most stays float, as far as it takes",
     ),
+    ("tilewright quantise model.onnx --dynamic -o small.onnx", "scales that each run finds"),
     ("tilewright quantise model.onnx --weights int4 -o small.onnx", "weights alone, of 4 bits"),
 ]))]
 #[command(next_help_heading = WORK)]
@@ -65,6 +66,10 @@ pub(crate) struct Arguments {
     /// The percentage of elements within the range, for `--method percentile`
     #[arg(long, value_name = "P", default_value = "99.99", value_parser = percentage)]
     percentile: f64,
+
+    /// Leaves the scales of values to each run; needs no samples
+    #[arg(long, conflicts_with = "weights")]
+    dynamic: bool,
 
     /// Stores weights alone in fewer bits
     #[arg(long, value_name = "TYPE")]
@@ -117,6 +122,7 @@ impl Arguments {
         };
         let block = (self.block > 0).then_some(self.block);
         let scheme = match self.weights {
+            None if self.dynamic => Scheme::Dynamic,
             None => Scheme::Static,
             Some(WeightsArgument::Int8) => Scheme::Weights { dtype: DType::I8, block },
             Some(WeightsArgument::Int4) => Scheme::Weights { dtype: DType::I4, block },
@@ -175,12 +181,12 @@ impl Arguments {
 /// Quantises and writes, all files or none.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let options = arguments.model.options();
-    if arguments.calibrate.is_none() && arguments.weights.is_none() {
+    if arguments.calibrate.is_none() && arguments.weights.is_none() && !arguments.dynamic {
         let message = "the ranges of values are not known";
         return Err(Diagnostic::error(codes::BAD_CALIBRATION, message)
             .at("the command line")
             .because("bytes need scales, and no data are given to find them")
-            .remedy("name data to calibrate with, or have weights alone stored in fewer bits")
+            .remedy("name data to calibrate with, or leave scales to each run: `--dynamic`")
             .into());
     }
     let model = DecodedModel::read(&arguments.model.model, &options.limits)?;

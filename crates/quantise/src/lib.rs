@@ -7,6 +7,7 @@
 //!
 //! Three files are the way of a model: `plan.rs` says what becomes bytes, `calibrate.rs` runs the
 //! float model for the ranges of these values, `rewrite.rs` writes the nodes. With
+//! [`Scheme::Dynamic`] scales of values are left to each run (`dynamic.rs`), with
 //! [`Scheme::Weights`] constants alone are stored in fewer bits (`stored.rs`).
 //!
 //! Invariants: the model given is not changed; the same model, samples and settings give the same
@@ -14,6 +15,7 @@
 
 mod calibrate;
 mod draft;
+mod dynamic;
 mod fold;
 mod loss;
 mod operators;
@@ -62,6 +64,9 @@ pub enum Scheme {
     /// Values and weights: bytes, at scales that calibration finds.
     #[default]
     Static,
+    /// Weights: bytes; what they multiply: bytes at scales that each run finds of the values that
+    /// it meets. Tables are stored as bytes. No samples are needed.
+    Dynamic,
     /// Constants of products and tables alone.
     Weights {
         /// `i8` or `i4`.
@@ -93,10 +98,10 @@ pub fn quantise(
 ) -> Result<Quantised> {
     let mut float = Draft::of(model)?;
     plan::check_names(&float, &settings.keep_float)?;
-    let is_blocked = !matches!(settings.scheme, Scheme::Static);
+    let is_blocked = matches!(settings.scheme, Scheme::Weights { .. });
     opset::raise(&mut float, if is_blocked { 21 } else { 13 })?;
     fold::fold_constants(&mut float, &settings.options)?;
-    if settings.scheme == Scheme::Static {
+    if !is_blocked {
         fold::fold_normalisations(&mut float)?;
     }
     let float = float.finish();
@@ -132,7 +137,7 @@ impl<'a> Maker<'a> {
     ) -> Result<Maker<'a>> {
         let draft = Draft::of(float)?;
         let ranges = match settings.scheme {
-            Scheme::Weights { .. } => BTreeMap::new(),
+            Scheme::Weights { .. } | Scheme::Dynamic => BTreeMap::new(),
             Scheme::Static => {
                 let mut names = plan::candidates(&draft);
                 let mut found = Ok(());
@@ -155,7 +160,14 @@ impl<'a> Maker<'a> {
         let mut draft = Draft::of(self.float)?;
         let (layers, rounded): (Vec<Layer>, BTreeMap<String, String>) = match self.settings.scheme {
             Scheme::Weights { dtype, block } => {
-                (stored::store(&mut draft, keep_float, (dtype, block))?, BTreeMap::new())
+                let all = stored::constant_of;
+                (stored::store(&mut draft, keep_float, (dtype, block), &all)?, BTreeMap::new())
+            }
+            Scheme::Dynamic => {
+                let mut layers = dynamic::rewrite(&mut draft, keep_float)?;
+                let (form, tables) = ((DType::I8, None), stored::table_of);
+                layers.extend(stored::store(&mut draft, keep_float, form, &tables)?);
+                (layers, BTreeMap::new())
             }
             Scheme::Static => {
                 let floats: BTreeSet<String> = self.ranges.keys().cloned().collect();

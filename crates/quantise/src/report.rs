@@ -183,13 +183,10 @@ fn beside(float: &DecodedModel, made: &Made) -> (DecodedModel, Vec<(String, Stri
         graph.initializer.iter().map(|tensor| tensor.name.clone()).collect();
     let new = quantised.initializer.iter().filter(|tensor| !known.contains(&tensor.name));
     graph.initializer.extend(new.cloned());
-    let is_rounding =
-        |node: &&NodeProto| matches!(node.op_type.as_str(), "QuantizeLinear" | "DequantizeLinear");
     let defined: BTreeSet<String> =
         graph.node.iter().flat_map(|node| node.output.iter().cloned()).collect();
     let is_new = |node: &&NodeProto| node.output.iter().all(|name| !defined.contains(name));
-    let rounding = quantised.node.iter().filter(is_rounding).filter(is_new);
-    graph.node.extend(rounding.cloned());
+    graph.node.extend(quantised.node.iter().filter(is_new).cloned());
     let mut pairs = Vec::new();
     for layer in &made.layers {
         let target = made.rounded.get(&layer.result).unwrap_or(&layer.result);

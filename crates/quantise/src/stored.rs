@@ -15,11 +15,15 @@ use crate::operators::{Role, role};
 use crate::plan::{Layer, name_of};
 use crate::weights::{Grid, scale_for};
 
-/// Stores the constants of all layers but those that stay float; gives the layers.
+/// Which operand of a node can be stored, and its axis of results.
+pub(crate) type Choice = dyn Fn(&NodeProto) -> Option<(usize, i64)>;
+
+/// Stores the constants that are chosen but those of layers that stay float; gives the layers.
 pub(crate) fn store(
     draft: &mut Draft,
     keep_float: &BTreeSet<String>,
     (dtype, block): (DType, Option<usize>),
+    choice: &Choice,
 ) -> Result<Vec<Layer>> {
     let (mut layers, mut front) = (Vec::new(), Vec::new());
     let mut stored: BTreeMap<(String, usize, usize), String> = BTreeMap::new();
@@ -28,7 +32,7 @@ pub(crate) fn store(
         if keep_float.contains(&name_of(&of)) {
             continue;
         }
-        let Some((operand, results)) = constant_of(&of) else { continue };
+        let Some((operand, results)) = choice(&of) else { continue };
         let Some(name) = of.input.get(operand).cloned() else { continue };
         let Some(constant) = draft.floats(&name)? else { continue };
         let rank = constant.shape().len();
@@ -67,15 +71,18 @@ pub(crate) fn store(
     Ok(layers)
 }
 
-/// Which operand of a node can be stored, and its axis of results.
-fn constant_of(node: &NodeProto) -> Option<(usize, i64)> {
-    if node.op_type == "Gather" && is_own(&node.domain) {
-        return (integer_of(node, "axis", 0) == 0).then_some((0, 0));
-    }
+/// Every operand that can be stored.
+pub(crate) fn constant_of(node: &NodeProto) -> Option<(usize, i64)> {
     match role(node) {
         Some(Role::Product { axis, .. }) => Some((1, axis)),
-        _ => None,
+        _ => table_of(node),
     }
+}
+
+/// A table that rows are looked up in.
+pub(crate) fn table_of(node: &NodeProto) -> Option<(usize, i64)> {
+    let is_table = node.op_type == "Gather" && is_own(&node.domain);
+    (is_table && integer_of(node, "axis", 0) == 0).then_some((0, 0))
 }
 
 /// The greatest divisor of an extent that is no larger than a block.

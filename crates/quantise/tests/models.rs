@@ -185,6 +185,74 @@ fn weights_are_stored_in_few_bits() {
     }
 }
 
+const PRODUCTS: &str = "
+input x: f32[2, 3, 9, 9]
+constant w: f32[4, 3, 3, 3] {0.0}
+constant b: f32[4] {0.0}
+constant v: f32[6, 324] {0.0}
+constant c: f32[6] {0.0}
+constant u: f32[6, 5] {0.0}
+a = Conv(x, w, b) {pads = [1, 1, 1, 1]}
+r = Relu(a)
+f = Flatten(r)
+g = Gemm(f, v, c) {transB = 1}
+y = MatMul(g, u)
+z = MatMul(g, t)
+t = Transpose(u2) {perm = [0, 1]}
+input u2: f32[6, 2]
+output y: f32[2, 5]
+output z: f32[2, 2]
+";
+
+#[test]
+fn scales_that_runs_find_need_no_samples() {
+    let model = model(PRODUCTS, &["w", "b", "v", "c", "u"]);
+    let given: Vec<CalibrationSample> = (0..3)
+        .map(|seed| {
+            let of = |shape: &[usize]| random(DType::F32, shape, seed).into();
+            vec![of(&[2, 3, 9, 9]), of(&[6, 2])]
+        })
+        .collect();
+    let settings = QuantiseOptions { scheme: Scheme::Dynamic, ..QuantiseOptions::default() };
+    let blind = made(&model, &[], &settings);
+    let measured = made(&model, &given, &settings);
+    assert_eq!(blind.model.encode(), measured.model.encode());
+    assert!(blind.report.outputs.is_empty());
+    let after = &blind.model;
+    assert_eq!(count(after, "ConvInteger"), 1);
+    assert_eq!(count(after, "MatMulInteger"), 2);
+    // What is multiplied by another value stays float, though it is read as bytes elsewhere.
+    assert_eq!(count(after, "MatMul"), 1);
+    assert_eq!(count(after, "DynamicQuantizeLinear"), 3);
+    for row in &measured.report.layers {
+        assert!(row.own_error > 0.0 && row.own_error < 0.02, "{row:?}");
+    }
+    let names: Vec<&str> = measured.report.layers.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["a", "g", "y"]);
+    for output in &measured.report.outputs {
+        assert!(output.error > 0.0 && output.error < 0.02, "{output:?}");
+    }
+    let keep_float: BTreeSet<String> = ["a".to_owned()].into();
+    let kept = made(&model, &given, &QuantiseOptions { keep_float, ..settings });
+    assert_eq!(count(&kept.model, "ConvInteger"), 0);
+}
+
+#[test]
+fn tables_are_bytes_where_runs_find_scales() {
+    let model = model(WORDS, &["table", "w"]);
+    let settings = QuantiseOptions { scheme: Scheme::Dynamic, ..QuantiseOptions::default() };
+    let after = made(&model, &[], &settings).model;
+    assert_eq!(count(&after, "MatMulInteger"), 1);
+    assert_eq!(count(&after, "DequantizeLinear"), 1);
+    let ids = Tensor::from_vec(&[1, 7], vec![3_i64, 0, 39, 7, 7, 12, 20]);
+    let right = run(&model, std::slice::from_ref(&ids))[0].to_f64_vec();
+    let found = run(&after, &[ids])[0].to_f64_vec();
+    let most = right.iter().fold(0.0_f64, |most, it| most.max(it.abs()));
+    for (a, b) in right.iter().zip(&found) {
+        assert!((a - b).abs() < 0.03 * most, "{a} {b}");
+    }
+}
+
 #[test]
 fn layers_stay_float_until_no_more_is_lost() {
     let model = model(CHAIN, &["w", "v", "u"]);
