@@ -79,6 +79,14 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "N", default_value = "32")]
     block: usize,
 
+    /// Leaves the channels of values as far apart as they are
+    #[arg(long)]
+    no_equalise: bool,
+
+    /// Leaves biases as they are, whatever layers are off by on average
+    #[arg(long)]
+    no_correct_bias: bool,
+
     /// Leaves a layer in float
     #[arg(long = "keep-float", value_name = "LAYER")]
     keep_float: Vec<String>,
@@ -128,7 +136,9 @@ impl Arguments {
             Some(WeightsArgument::Int4) => Scheme::Weights { dtype: DType::I4, block },
         };
         let keep_float = self.keep_float.iter().cloned().collect();
-        QuantiseOptions { scheme, method, keep_float, most: self.max_loss, options }
+        let (equalise, correct_bias) = (!self.no_equalise, !self.no_correct_bias);
+        let most = self.max_loss;
+        QuantiseOptions { scheme, method, equalise, correct_bias, keep_float, most, options }
     }
 
     /// The samples: one value an input each.
@@ -219,7 +229,7 @@ fn json_of(report: &Report) -> serde_json::Value {
     let output = |row: &quantise::OutputError| {
         json!({
             "name": row.name, "error": row.error, "cosine": row.cosine,
-            "other_classes": row.other_classes,
+            "least_cosine": row.least_cosine, "other_classes": row.other_classes,
         })
     };
     json!({

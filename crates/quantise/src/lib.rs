@@ -14,8 +14,10 @@
 //! bytes; layers that are to stay float are not touched.
 
 mod calibrate;
+mod correct;
 mod draft;
 mod dynamic;
+mod equalise;
 mod fold;
 mod loss;
 mod operators;
@@ -39,23 +41,44 @@ pub use loss::{Loss, Metric};
 pub use ranges::Method;
 pub use report::{LayerError, OutputError, Report};
 
+use crate::correct::Corrections;
 use crate::draft::Draft;
 use crate::plan::{Layer, Plan};
 use crate::ranges::Range;
 
 /// How to quantise a model.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct QuantiseOptions {
     /// What becomes integers.
     pub scheme: Scheme,
     /// How ranges are chosen of the values that calibration meets.
     pub method: Method,
+    /// Whether channels of values are made alike in reach first, so that one scale serves them.
+    pub equalise: bool,
+    /// Whether biases take up what layers are off by on average.
+    pub correct_bias: bool,
     /// Layers that stay float, by name.
     pub keep_float: BTreeSet<String>,
     /// What may be lost at most: layers that lose most stay float until the samples show no more.
     pub most: Option<Loss>,
     /// How the models are compiled that calibrate and measure.
     pub options: Options,
+}
+
+impl Default for QuantiseOptions {
+    /// Values and weights, by the range that values have, with channels made alike and biases
+    /// corrected.
+    fn default() -> QuantiseOptions {
+        QuantiseOptions {
+            scheme: Scheme::default(),
+            method: Method::default(),
+            equalise: true,
+            correct_bias: true,
+            keep_float: BTreeSet::new(),
+            most: None,
+            options: Options::default(),
+        }
+    }
 }
 
 /// What becomes integers.
@@ -104,9 +127,13 @@ pub fn quantise(
     if !is_blocked {
         fold::fold_normalisations(&mut float)?;
     }
-    let float = float.finish();
+    let mut float = float.finish();
+    let is_static = settings.scheme == Scheme::Static;
+    if is_static && settings.equalise {
+        float = equalise::equalise(&float, (samples, &settings.options))?;
+    }
     let maker = Maker::new(&float, samples, settings)?;
-    let made = maker.make(&settings.keep_float)?;
+    let made = maker.made(&settings.keep_float)?;
     let report = maker.report(&made, &settings.keep_float)?;
     let Some(most) = settings.most else { return Ok(Quantised { model: made.model, report }) };
     maker.within(most, Quantised { model: made.model, report })
@@ -155,8 +182,28 @@ impl<'a> Maker<'a> {
         Ok(Maker { float, samples, settings, ranges })
     }
 
-    /// The model with these layers in float.
-    pub(crate) fn make(&self, keep_float: &BTreeSet<String>) -> Result<Made> {
+    /// The model with these layers in float, and biases corrected where that is asked for.
+    pub(crate) fn made(&self, keep_float: &BTreeSet<String>) -> Result<Made> {
+        let is_corrected = self.settings.scheme == Scheme::Static && self.settings.correct_bias;
+        let corrections = match is_corrected {
+            true => self.corrections(&self.plan(keep_float)?.products, keep_float)?,
+            false => Corrections::new(),
+        };
+        self.make(keep_float, &corrections)
+    }
+
+    /// What becomes bytes where these layers stay float.
+    fn plan(&self, keep_float: &BTreeSet<String>) -> Result<Plan> {
+        let floats: BTreeSet<String> = self.ranges.keys().cloned().collect();
+        plan::plan(&Draft::of(self.float)?, &floats, keep_float)
+    }
+
+    /// The model with these layers in float, and these corrections of biases.
+    pub(crate) fn make(
+        &self,
+        keep_float: &BTreeSet<String>,
+        corrections: &Corrections,
+    ) -> Result<Made> {
         let mut draft = Draft::of(self.float)?;
         let (layers, rounded): (Vec<Layer>, BTreeMap<String, String>) = match self.settings.scheme {
             Scheme::Weights { dtype, block } => {
@@ -170,8 +217,12 @@ impl<'a> Maker<'a> {
                 (layers, BTreeMap::new())
             }
             Scheme::Static => {
-                let floats: BTreeSet<String> = self.ranges.keys().cloned().collect();
-                let plan: Plan = plan::plan(&draft, &floats, keep_float)?;
+                let plan = self.plan(keep_float)?;
+                for product in &plan.products {
+                    if let Some(by) = corrections.get(&product.layer.name) {
+                        correct::add_to_bias(&mut draft, product, by)?;
+                    }
+                }
                 let rounded = rewrite::rewrite(&mut draft, &plan, &self.ranges)?;
                 (plan.products.into_iter().map(|it| it.layer).collect(), rounded)
             }

@@ -253,6 +253,84 @@ fn tables_are_bytes_where_runs_find_scales() {
     }
 }
 
+const UNLIKE: &str = "
+input x: f32[2, 4, 8, 8]
+constant w: f32[6, 4, 1, 1] {0.0}
+constant b: f32[6] {0.0}
+constant far: f32[6, 1, 1, 1] {0.01, 8.0, 0.3, 1.0, 0.02, 3.0}
+constant d: f32[6, 1, 3, 3] {0.0}
+constant v: f32[5, 6, 2, 2] {0.0}
+constant u: f32[80, 7] {0.0}
+constant c: f32[7] {0.0}
+constant t: f32[7, 4] {0.0}
+s = Mul(w, far)
+a = Conv(x, s, b)
+r = Relu(a)
+e = Conv(r, d) {group = 6, pads = [1, 1, 1, 1]}
+f = LeakyRelu(e)
+g = Conv(f, v) {strides = [2, 2]}
+p = MaxPool(g) {kernel_shape = [1, 1]}
+h = Flatten(p)
+m = MatMul(h, u)
+n = Add(m, c)
+y = MatMul(n, t)
+output y: f32[2, 4]
+";
+
+#[test]
+fn channels_that_reach_unlike_far_are_made_alike() {
+    let model = model(UNLIKE, &["w", "b", "d", "v", "u", "c", "t"]);
+    let samples = samples(&[2, 4, 8, 8], 6);
+    let error = |equalise: bool, correct_bias: bool| {
+        let settings = QuantiseOptions { equalise, correct_bias, ..QuantiseOptions::default() };
+        let quantised = made(&model, &samples, &settings);
+        // The report compares with the model as it was given.
+        let x = samples[0][0].as_tensor().expect("a tensor").clone();
+        let right = run(&model, std::slice::from_ref(&x))[0].to_f64_vec();
+        let found = run(&quantised.model, &[x])[0].to_f64_vec();
+        let noise: f64 = right.iter().zip(&found).map(|(a, b)| (a - b) * (a - b)).sum();
+        let signal: f64 = right.iter().map(|a| a * a).sum();
+        assert!((noise / signal).sqrt() < 0.1, "{noise} {signal}");
+        quantised.report.outputs[0].error
+    };
+    let (plain, alike, both) = (error(false, false), error(true, false), error(true, true));
+    assert!(alike < 0.8 * plain, "{plain} {alike} {both}");
+    assert!(both < 1.2 * alike, "{plain} {alike} {both}");
+}
+
+#[test]
+fn biases_take_up_what_clipping_shifts() {
+    let text = "
+input x: f32[64, 24]
+constant w: f32[24, 6] {0.0}
+constant v: f32[6, 3] {0.0}
+constant b: f32[3] {0.0}
+a = MatMul(x, w)
+s = Sigmoid(a)
+m = MatMul(s, v)
+y = Add(m, b)
+output y: f32[64, 3]
+";
+    let model = model(text, &["w", "v", "b"]);
+    let samples = samples(&[64, 24], 4);
+    let mean = |correct_bias: bool| {
+        let method = Method::Percentile(90.0);
+        let settings = QuantiseOptions { method, correct_bias, ..QuantiseOptions::default() };
+        let quantised = made(&model, &samples, &settings);
+        let mut sums = [0.0_f64; 3];
+        for sample in &samples {
+            let x = sample[0].as_tensor().expect("a tensor").clone();
+            let right = run(&model, std::slice::from_ref(&x))[0].to_f64_vec();
+            let found = run(&quantised.model, &[x])[0].to_f64_vec();
+            let differences = right.iter().zip(&found).enumerate();
+            differences.for_each(|(at, (right, found))| sums[at % 3] += right - found);
+        }
+        sums.iter().fold(0.0_f64, |most, sum| most.max((sum / 256.0).abs()))
+    };
+    let (plain, corrected) = (mean(false), mean(true));
+    assert!(plain > 1e-3 && corrected < 0.1 * plain, "{plain} {corrected}");
+}
+
 #[test]
 fn layers_stay_float_until_no_more_is_lost() {
     let model = model(CHAIN, &["w", "v", "u"]);
