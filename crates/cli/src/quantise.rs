@@ -87,6 +87,10 @@ pub(crate) struct Arguments {
     #[arg(long)]
     no_correct_bias: bool,
 
+    /// Rounds weights stored in fewer bits to nearest, whatever samples show
+    #[arg(long)]
+    no_compensate: bool,
+
     /// Leaves a layer in float
     #[arg(long = "keep-float", value_name = "LAYER")]
     keep_float: Vec<String>,
@@ -137,8 +141,16 @@ impl Arguments {
         };
         let keep_float = self.keep_float.iter().cloned().collect();
         let (equalise, correct_bias) = (!self.no_equalise, !self.no_correct_bias);
-        let most = self.max_loss;
-        QuantiseOptions { scheme, method, equalise, correct_bias, keep_float, most, options }
+        QuantiseOptions {
+            scheme,
+            method,
+            equalise,
+            correct_bias,
+            compensate: !self.no_compensate,
+            keep_float,
+            most: self.max_loss,
+            options,
+        }
     }
 
     /// The samples: one value an input each.

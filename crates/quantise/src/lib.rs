@@ -14,6 +14,7 @@
 //! bytes; layers that are to stay float are not touched.
 
 mod calibrate;
+mod compensate;
 mod correct;
 mod draft;
 mod dynamic;
@@ -41,6 +42,7 @@ pub use loss::{Loss, Metric};
 pub use ranges::Method;
 pub use report::{LayerError, OutputError, Report};
 
+use crate::compensate::Moments;
 use crate::correct::Corrections;
 use crate::draft::Draft;
 use crate::plan::{Layer, Plan};
@@ -57,6 +59,9 @@ pub struct QuantiseOptions {
     pub equalise: bool,
     /// Whether biases take up what layers are off by on average.
     pub correct_bias: bool,
+    /// Whether weights that are stored in fewer bits make up for each other, on the values that
+    /// samples show.
+    pub compensate: bool,
     /// Layers that stay float, by name.
     pub keep_float: BTreeSet<String>,
     /// What may be lost at most: layers that lose most stay float until the samples show no more.
@@ -74,6 +79,7 @@ impl Default for QuantiseOptions {
             method: Method::default(),
             equalise: true,
             correct_bias: true,
+            compensate: true,
             keep_float: BTreeSet::new(),
             most: None,
             options: Options::default(),
@@ -154,6 +160,7 @@ pub(crate) struct Maker<'a> {
     pub(crate) samples: &'a [CalibrationSample],
     pub(crate) settings: &'a QuantiseOptions,
     ranges: BTreeMap<String, Range>,
+    moments: Moments,
 }
 
 impl<'a> Maker<'a> {
@@ -179,7 +186,16 @@ impl<'a> Maker<'a> {
                 calibrate::ranges(float, &names, (samples, &settings.options), settings.method)?
             }
         };
-        Ok(Maker { float, samples, settings, ranges })
+        let is_weights = matches!(settings.scheme, Scheme::Weights { .. });
+        let moments = match is_weights && settings.compensate && !samples.is_empty() {
+            true => {
+                let mut layers: BTreeSet<String> = plan::layers(&draft).into_iter().collect();
+                layers.retain(|name| !settings.keep_float.contains(name));
+                compensate::moments(float, &layers, (samples, &settings.options))?
+            }
+            false => Moments::new(),
+        };
+        Ok(Maker { float, samples, settings, ranges, moments })
     }
 
     /// The model with these layers in float, and biases corrected where that is asked for.
@@ -207,13 +223,13 @@ impl<'a> Maker<'a> {
         let mut draft = Draft::of(self.float)?;
         let (layers, rounded): (Vec<Layer>, BTreeMap<String, String>) = match self.settings.scheme {
             Scheme::Weights { dtype, block } => {
-                let all = stored::constant_of;
-                (stored::store(&mut draft, keep_float, (dtype, block), &all)?, BTreeMap::new())
+                let how = (&stored::constant_of as &stored::Choice, &self.moments);
+                (stored::store(&mut draft, keep_float, (dtype, block), how)?, BTreeMap::new())
             }
             Scheme::Dynamic => {
                 let mut layers = dynamic::rewrite(&mut draft, keep_float)?;
-                let (form, tables) = ((DType::I8, None), stored::table_of);
-                layers.extend(stored::store(&mut draft, keep_float, form, &tables)?);
+                let how = (&stored::table_of as &stored::Choice, &self.moments);
+                layers.extend(stored::store(&mut draft, keep_float, (DType::I8, None), how)?);
                 (layers, BTreeMap::new())
             }
             Scheme::Static => {
