@@ -16,7 +16,7 @@ use tilewright::compiled::proto::NodeProto;
 
 use crate::CalibrationSample;
 use crate::calibrate::watch;
-use crate::draft::{Draft, integer_of, node};
+use crate::draft::{Draft, node};
 use crate::plan::name_of;
 use crate::stored::Layout;
 
