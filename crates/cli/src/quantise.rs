@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Result, codes};
 use clap::{Args, ValueEnum};
-use quantise::{CalibrationSample, Loss, Method, QuantiseOptions, Report, Scheme};
-use serde_json::json;
+use quantise::{CalibrationSample, Loss, Method, QuantiseOptions, Scheme};
 use tensor::DType;
 use tensor::staged::StagedFiles;
 use tilewright::compiled::DecodedModel;
@@ -218,7 +217,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let mut staged = StagedFiles::new();
     staged.write(&arguments.output, |file| file.write_all(&bytes))?;
     if let Some(path) = &arguments.json {
-        let text = format!("{:#}\n", json_of(&made.report));
+        let text = format!("{:#}\n", made.report.json());
         staged.write(path, |file| file.write_all(text.as_bytes()))?;
     }
     if let Some(path) = &arguments.picture {
@@ -229,25 +228,4 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let before = std::fs::metadata(&arguments.model.model).map_or(0, |it| it.len());
     say!("{}: {} bytes, of {before}\n", arguments.output.display(), bytes.len());
     Ok(Outcome::Good)
-}
-
-fn json_of(report: &Report) -> serde_json::Value {
-    let layer = |row: &quantise::LayerError| {
-        json!({
-            "name": row.name, "operator": row.operator, "decibels": row.decibels(),
-            "error": row.own_error, "cosine": row.own_cosine,
-        })
-    };
-    let output = |row: &quantise::OutputError| {
-        json!({
-            "name": row.name, "error": row.error, "cosine": row.cosine,
-            "least_cosine": row.least_cosine, "other_classes": row.other_classes,
-        })
-    };
-    json!({
-        "layers": report.layers.iter().map(layer).collect::<Vec<_>>(),
-        "float": report.float,
-        "outputs": report.outputs.iter().map(output).collect::<Vec<_>>(),
-        "samples": report.samples,
-    })
 }

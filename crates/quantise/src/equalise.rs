@@ -5,11 +5,14 @@
 //! that read it are multiplied. `Relu`, pooling and their like let factors pass, since they commute
 //! with scales that are positive. The model computes what it did.
 //!
-//! The factors are those of Xiao et al., "SmoothQuant" (2023), for the transfer that Nagel et al.
-//! describe, "Data-Free Quantization Through Weight Equalization and Bias Correction" (2019): the
-//! root of how far a channel's values reach over how far its weights do. Weights have a scale a
-//! result here, which nothing that divides a result changes; so those of a depthwise convolution
-//! lose nothing, and the values are made alike entirely.
+//! The transfer is that of Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
+//! Correction" (2019), with factors of Xiao et al., "SmoothQuant" (2023): a power of how far a
+//! channel's values reach, over one of how far its weights do. Which power, is found by the noise
+//! that rounding both should bring. Weights have a scale a result here, which nothing that divides a
+//! result changes; so those of a depthwise convolution lose nothing.
+//!
+//! Operands of matrix products to which nothing can give its factor, since others read them as well,
+//! are divided by a node of their own, where that should pay.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,13 +24,18 @@ use tilewright::compiled::proto::NodeProto;
 
 use crate::CalibrationSample;
 use crate::calibrate::watch;
-use crate::draft::{Draft, integer_of, is_own};
+use crate::draft::{Draft, integer_of, is_own, node};
 use crate::operators::{Role, role};
 use crate::weights::Grid;
 
 /// The least share of the greatest reach that a channel is taken to have: what calibration met next
 /// to nothing of is not blown up without bound.
 const LEAST: f64 = 1.0 / 64.0;
+
+/// Powers of how far values reach that are tried.
+const POWERS: [f64; 4] = [0.25, 0.5, 0.75, 1.0];
+/// The share of the noise that a node of its own must leave at most.
+const PAYS: f64 = 0.6;
 
 /// Which axis of a value its channels are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +49,8 @@ enum Channels {
 struct Site {
     /// Constants that give the value: node, operand, and the axis of the constant.
     divided: Vec<(usize, usize, usize)>,
+    /// The value that a node of its own divides, where there is no such constant.
+    inserted: Option<String>,
     /// Products that read it.
     readers: Vec<usize>,
     /// The values that they read.
@@ -62,37 +72,70 @@ pub(crate) fn equalise(
         .flat_map(|site| site.data.iter().map(|(name, axis)| (name.clone(), *axis)))
         .collect();
     let names: BTreeSet<String> = axes.keys().cloned().collect();
-    let mut reach: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+    let mut reach: BTreeMap<String, Vec<Reach>> = BTreeMap::new();
     watch(model, &names, given, &mut |_, values| {
         for (name, tensor) in values {
-            let reached = reach_of(tensor, axes[name]);
-            let all = reach.entry(name.clone()).or_insert_with(|| vec![0.0; reached.len()]);
-            if all.len() != reached.len() {
-                all.clear();
-            }
-            all.iter_mut().zip(reached).for_each(|(most, it)| *most = most.max(it));
+            add_reach(reach.entry(name.clone()).or_default(), tensor, axes[name]);
         }
         Ok(())
     })?;
+    // Sites go by the numbers of nodes, so that new ones come last first.
+    let mut inserted: Vec<(usize, NodeProto)> = Vec::new();
     for site in sites {
-        apply(&mut draft, &site, &reach)?;
+        inserted.extend(apply(&mut draft, &site, &reach)?);
+    }
+    inserted.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    for (number, divide) in inserted {
+        draft.proto.body_mut().node.insert(number, divide);
     }
     draft.drop_unread();
     Ok(draft.finish())
 }
 
-/// The greatest magnitude in each channel.
-fn reach_of(tensor: &Tensor, channels: Channels) -> Vec<f64> {
+/// How far values of a channel reach, zero among them, and their squares.
+#[derive(Clone, Copy, Default)]
+struct Reach {
+    low: f64,
+    high: f64,
+    squares: f64,
+    count: f64,
+}
+
+impl Reach {
+    fn with(self, other: Reach) -> Reach {
+        Reach {
+            low: self.low.min(other.low),
+            high: self.high.max(other.high),
+            squares: self.squares + other.squares,
+            count: self.count + other.count,
+        }
+    }
+
+    fn magnitude(self) -> f64 {
+        self.high.max(-self.low)
+    }
+}
+
+/// Adds the elements of a value to its channels; what has another number of them has none.
+fn add_reach(all: &mut Vec<Reach>, tensor: &Tensor, channels: Channels) {
     let shape = tensor.shape();
     let axis = match channels {
         Channels::Second => 1,
         Channels::Last => shape.len().saturating_sub(1),
     };
-    let Some(elements) = tensor.as_slice::<f32>().filter(|_| axis < shape.len()) else {
-        return Vec::new();
-    };
-    let grid = Grid::along(shape, axis);
-    grid.magnitudes(&elements).into_iter().map(f64::from).collect()
+    let Some(elements) = tensor.as_slice::<f32>().filter(|_| axis < shape.len()) else { return };
+    if all.is_empty() {
+        all.resize(shape[axis], Reach::default());
+    }
+    if all.len() != shape[axis] {
+        return;
+    }
+    let behind: usize = shape[axis + 1..].iter().product();
+    for (at, element) in elements.iter().enumerate() {
+        let it = f64::from(*element);
+        let channel = &mut all[at / behind.max(1) % shape[axis]];
+        *channel = channel.with(Reach { low: it, high: it, squares: it * it, count: 1.0 });
+    }
 }
 
 /// Who reads what, for the search.
@@ -110,6 +153,27 @@ impl Finder<'_> {
             let mut site = Site { divided, ..Site::default() };
             if self.follow(&node.output[0], channels, &mut site)? && !site.readers.is_empty() {
                 sites.push(site);
+            }
+        }
+        let known: BTreeSet<usize> = sites.iter().flat_map(|site| site.readers.clone()).collect();
+        for (name, readers) in &self.readers {
+            let mut of_name = Vec::new();
+            for &reader in readers.iter().filter(|reader| !known.contains(reader)) {
+                let node = &self.draft.nodes()[reader];
+                let is_matrix = matches!(node.op_type.as_str(), "MatMul" | "Gemm")
+                    && matches!(role(node), Some(Role::Product { .. }))
+                    && node.input[0] == *name
+                    && node.input[1..].iter().all(|it| it != name);
+                let weight = if is_matrix { self.draft.floats(&node.input[1])? } else { None };
+                let of = weight.and_then(|weight| channels_of(node, weight.shape().len()));
+                if of == Some(Channels::Last) {
+                    of_name.push(reader);
+                }
+            }
+            if !of_name.is_empty() && self.draft.constant(name)?.is_none() {
+                let data = [(name.clone(), Channels::Last)].into();
+                let inserted = Some(name.clone());
+                sites.push(Site { divided: Vec::new(), inserted, readers: of_name, data });
             }
         }
         Ok(sites)
@@ -247,77 +311,157 @@ fn operand_channels(node: &NodeProto, shape: &[usize]) -> (Vec<usize>, usize) {
     }
 }
 
-/// Moves factors of one site, if its extents fit.
-fn apply(draft: &mut Draft, site: &Site, reach: &BTreeMap<String, Vec<f64>>) -> Result<()> {
-    let nodes = draft.nodes().to_vec();
-    let constant = |draft: &Draft, (number, operand): (usize, usize)| -> Result<Option<Tensor>> {
-        draft.floats(&nodes[number].input[operand])
-    };
-    let Some(&(first, operand, axis)) = site.divided.first() else { return Ok(()) };
-    let Some(source) = constant(draft, (first, operand))? else { return Ok(()) };
-    let count = source.shape()[axis];
-    // Channels that were flattened are so many neighbours each.
-    let per_channel = |values: &[f64]| -> Option<Vec<f64>> {
-        let each = values.len().checked_div(count).filter(|each| *each > 0)?;
-        let greatest = |part: &[f64]| part.iter().copied().fold(0.0, f64::max);
-        (each * count == values.len()).then(|| values.chunks(each).map(greatest).collect())
-    };
-    let mut values = vec![0.0_f64; count];
-    for name in site.data.keys() {
-        let Some(of) = reach.get(name).and_then(|it| per_channel(it)) else { return Ok(()) };
-        values.iter_mut().zip(of).for_each(|(most, it)| *most = most.max(it));
-    }
-    let (mut weights, mut are_alone) = (vec![0.0_f64; count], true);
-    for &number in &site.readers {
-        let Some(weight) = constant(draft, (number, 1))? else { return Ok(()) };
-        let Some(Role::Product { axis, .. }) = role(&nodes[number]) else { return Ok(()) };
-        let rank = weight.shape().len() as i64;
+/// The weight of a product that reads a value, and what belongs to its elements.
+struct Weight {
+    number: usize,
+    tensor: Tensor,
+    elements: Vec<f32>,
+    /// For each element the number of its result, and its channel of the value.
+    places: Vec<(usize, usize)>,
+    results: usize,
+}
+
+impl Weight {
+    /// That of a product, of a value with so many channels.
+    fn of(draft: &Draft, number: usize, count: usize) -> Result<Option<Weight>> {
+        let node = &draft.nodes()[number];
+        let Some(tensor) = draft.floats(&node.input[1])? else { return Ok(None) };
+        let Some(Role::Product { axis, .. }) = role(node) else { return Ok(None) };
+        let rank = tensor.shape().len() as i64;
         let axis = (if axis < 0 { axis + rank } else { axis }) as usize;
-        let (elements, grid) = (weight.to_vec::<f32>()?, Grid::along(weight.shape(), axis));
-        let magnitudes = grid.magnitudes(&elements);
-        let (channels, total) = operand_channels(&nodes[number], weight.shape());
-        let mut shares = vec![0.0_f64; total];
-        for (at, element) in elements.iter().enumerate() {
-            let share = f64::from(element.abs() / magnitudes[grid.scale_of(at)].max(1e-30));
-            let most = &mut shares[channels[at]];
-            *most = most.max(share);
+        let grid = Grid::along(tensor.shape(), axis);
+        let (channels, total) = operand_channels(node, tensor.shape());
+        // Channels that were flattened are so many neighbours each.
+        let each = total / count.max(1);
+        if each * count != total || each == 0 {
+            return Ok(None);
         }
-        // A result of a depthwise convolution is of one channel, whose factor its scale takes up.
-        are_alone &= nodes[number].op_type == "Conv" && weight.shape()[1] == 1;
-        let Some(of) = per_channel(&shares) else { return Ok(()) };
-        weights.iter_mut().zip(of).for_each(|(most, it)| *most = most.max(it));
+        let places = channels.iter().enumerate();
+        let places = places.map(|(at, channel)| (grid.scale_of(at), channel / each)).collect();
+        let (results, elements) = (tensor.shape()[axis], tensor.to_vec::<f32>()?);
+        Ok(Some(Weight { number, tensor, elements, places, results }))
     }
-    let greatest = values.iter().copied().fold(0.0, f64::max);
-    if greatest <= 0.0 {
-        return Ok(());
+
+    /// The greatest magnitude of each result's weights, times factors of their channels.
+    fn magnitudes(&self, factors: &[f64]) -> Vec<f64> {
+        let mut magnitudes = vec![0.0_f64; self.results];
+        for (element, &(result, channel)) in self.elements.iter().zip(&self.places) {
+            let magnitude = f64::from(element.abs()) * factors[channel];
+            magnitudes[result] = magnitudes[result].max(magnitude);
+        }
+        magnitudes
     }
-    let factor = |(value, weight): (&f64, &f64)| {
-        let value = (value / greatest).max(LEAST);
-        if are_alone { value } else { (value / weight.max(LEAST)).sqrt() }
+
+    /// The squares that rounding values and weights to bytes should add to all results.
+    fn noise(&self, reach: &[Reach], factors: &[f64]) -> f64 {
+        let divided = || reach.iter().zip(factors);
+        let low = divided().map(|(it, factor)| it.low / factor).fold(0.0, f64::min);
+        let high = divided().map(|(it, factor)| it.high / factor).fold(0.0, f64::max);
+        let step = ((high - low) / 255.0).powi(2);
+        let magnitudes = self.magnitudes(factors);
+        let each = self.elements.iter().zip(&self.places).map(|(element, &(result, channel))| {
+            let weight = f64::from(*element) * factors[channel];
+            let square = reach[channel].squares / reach[channel].count.max(1.0);
+            let value = square / (factors[channel] * factors[channel]);
+            weight * weight * step + (magnitudes[result] / 127.0).powi(2) * value
+        });
+        each.sum()
+    }
+}
+
+/// Moves factors of one site, if its extents fit; gives the node that divides its value, if there
+/// must be one, and the number of that which it is to stand before.
+fn apply(
+    draft: &mut Draft,
+    site: &Site,
+    reach: &BTreeMap<String, Vec<Reach>>,
+) -> Result<Option<(usize, NodeProto)>> {
+    let constant = |draft: &Draft, (number, operand): (usize, usize)| -> Result<Option<Tensor>> {
+        draft.floats(&draft.nodes()[number].input[operand])
     };
-    let factors: Vec<f64> = values.iter().zip(&weights).map(factor).collect();
+    let count = match site.divided.first() {
+        Some(&(number, operand, axis)) => {
+            constant(draft, (number, operand))?.map_or(0, |tensor| tensor.shape()[axis])
+        }
+        None => site.data.keys().next().and_then(|name| reach.get(name)).map_or(0, Vec::len),
+    };
+    let mut values = vec![Reach::default(); count];
+    for name in site.data.keys() {
+        let of = reach.get(name).map_or(&[][..], Vec::as_slice);
+        let each = of.len() / count.max(1);
+        if each == 0 || each * count != of.len() {
+            return Ok(None);
+        }
+        for (at, it) in of.iter().enumerate() {
+            values[at / each] = values[at / each].with(*it);
+        }
+    }
+    let mut weights = Vec::new();
+    for &number in &site.readers {
+        let Some(weight) = Weight::of(draft, number, count)? else { return Ok(None) };
+        weights.push(weight);
+    }
+    let Some(factors) = best_factors(&values, &weights, site.inserted.is_some()) else {
+        return Ok(None);
+    };
     let mut changed = Vec::new();
     for &(number, operand, axis) in &site.divided {
-        let Some(tensor) = constant(draft, (number, operand))? else { return Ok(()) };
-        let grid = Grid::along(tensor.shape(), axis);
-        let of = |at: usize| grid.scale_of(at);
+        let Some(tensor) = constant(draft, (number, operand))? else { return Ok(None) };
         if tensor.shape().get(axis) != Some(&count) {
-            return Ok(());
+            return Ok(None);
         }
-        changed.push(((number, operand), scaled(&tensor, &|at| 1.0 / factors[of(at)])?));
+        let grid = Grid::along(tensor.shape(), axis);
+        let divided = scaled(&tensor, &|at| 1.0 / factors[grid.scale_of(at)])?;
+        changed.push((number, operand, divided));
     }
-    for &number in &site.readers {
-        let Some(tensor) = constant(draft, (number, 1))? else { return Ok(()) };
-        let (channels, total) = operand_channels(&nodes[number], tensor.shape());
-        let each = total / count;
-        changed.push(((number, 1), scaled(&tensor, &|at| factors[channels[at] / each])?));
+    for weight in &weights {
+        let times = scaled(&weight.tensor, &|at| factors[weight.places[at].1])?;
+        changed.push((weight.number, 1, times));
     }
-    for ((number, operand), tensor) in changed {
+    for (number, operand, tensor) in changed {
         let name = draft.nodes()[number].input[operand].clone();
         let name = draft.add_constant(&name, "equalised", &tensor);
         draft.proto.body_mut().node[number].input[operand] = name;
     }
-    Ok(())
+    let (Some(value), Some(&first)) = (&site.inserted, site.readers.iter().min()) else {
+        return Ok(None);
+    };
+    let inverse: Vec<f32> = factors.iter().map(|factor| (1.0 / factor) as f32).collect();
+    let by = draft.add_constant(value, "factors", &Tensor::from_vec(&[count], inverse));
+    let divided = draft.fresh(value, "equalised");
+    for &number in &site.readers {
+        draft.proto.body_mut().node[number].input[0].clone_from(&divided);
+    }
+    Ok(Some((first, node("Mul", &[value, &by], &divided))))
+}
+
+/// The factors of the least noise; none where those of one are as good.
+fn best_factors(values: &[Reach], weights: &[Weight], is_inserted: bool) -> Option<Vec<f64>> {
+    let ones = vec![1.0; values.len()];
+    let greatest = values.iter().map(|it| it.magnitude()).fold(0.0, f64::max);
+    if !(greatest > 0.0 && greatest.is_finite()) {
+        return None;
+    }
+    let mut shares = vec![0.0_f64; values.len()];
+    for weight in weights {
+        let magnitudes = weight.magnitudes(&ones);
+        for (element, &(result, channel)) in weight.elements.iter().zip(&weight.places) {
+            let share = f64::from(element.abs()) / magnitudes[result].max(1e-30);
+            shares[channel] = shares[channel].max(share);
+        }
+    }
+    let noise = |factors: &[f64]| weights.iter().map(|it| it.noise(values, factors)).sum::<f64>();
+    let tried = POWERS.map(|power| -> Vec<f64> {
+        let factor = |(value, share): (&Reach, &f64)| {
+            let value = (value.magnitude() / greatest).max(LEAST);
+            value.powf(power) / share.max(LEAST).powf(1.0 - power)
+        };
+        values.iter().zip(&shares).map(factor).collect()
+    });
+    let most = noise(&ones) * if is_inserted { PAYS } else { 1.0 };
+    let best = tried.into_iter().map(|factors| (noise(&factors), factors));
+    let best = best.min_by(|a, b| a.0.total_cmp(&b.0))?;
+    (best.0 < most).then_some(best.1)
 }
 
 fn scaled(tensor: &Tensor, factor: &dyn Fn(usize) -> f64) -> Result<Tensor> {

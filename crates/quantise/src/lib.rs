@@ -134,8 +134,7 @@ pub fn quantise(
         fold::fold_normalisations(&mut float)?;
     }
     let mut float = float.finish();
-    let is_static = settings.scheme == Scheme::Static;
-    if is_static && settings.equalise {
+    if !is_blocked && settings.equalise && !samples.is_empty() {
         float = equalise::equalise(&float, (samples, &settings.options))?;
     }
     let maker = Maker::new(&float, samples, settings)?;

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use base::Result;
+use serde_json::{Value as Json, json};
 use tensor::Tensor;
 use tilewright::compiled::DecodedModel;
 use tilewright::compiled::proto::{ModelProto, NodeProto};
@@ -281,6 +282,29 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// The report as JSON: what the table says, and the errors that decibels are of.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let layer = |row: &LayerError| {
+            json!({
+                "name": row.name, "operator": row.operator, "decibels": row.decibels(),
+                "error": row.own_error, "cosine": row.own_cosine,
+            })
+        };
+        let output = |row: &OutputError| {
+            json!({
+                "name": row.name, "error": row.error, "cosine": row.cosine,
+                "least_cosine": row.least_cosine, "other_classes": row.other_classes,
+            })
+        };
+        json!({
+            "layers": self.layers.iter().map(layer).collect::<Vec<_>>(),
+            "float": self.float,
+            "outputs": self.outputs.iter().map(output).collect::<Vec<_>>(),
+            "samples": self.samples,
+        })
+    }
+
     /// The report as a picture: a bar for each layer, as long as its noise is over its signal in
     /// decibels below 60; SVG.
     #[must_use]
