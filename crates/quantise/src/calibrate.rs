@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Diagnostic, Result, codes};
 use tensor::{Tensor, Value};
-use tilewright::{Executable, Options};
 use tilewright::compiled::proto::ValueInfoProto;
 use tilewright::compiled::{DecodedModel, Source, compile_source};
+use tilewright::{Executable, Options};
 
 use crate::plan::is_float;
 use crate::ranges::{Histogram, Method, Range};
@@ -106,17 +106,26 @@ pub(crate) fn ranges(
         .into());
     }
     let mut ranges: BTreeMap<String, Range> = BTreeMap::new();
+    let mut has_elements = names.is_empty();
     watch(model, names, (samples, options), &mut |number, values| {
         for (name, tensor) in values.iter().filter(|(_, it)| is_float(it.dtype())) {
             let elements = tensor.as_slice::<f32>().unwrap_or_default();
             if let Some(bad) = elements.iter().find(|it| !it.is_finite()) {
                 return Err(not_finite(number, name, *bad).into());
             }
+            has_elements |= !elements.is_empty();
             let range = ranges.entry(name.clone()).or_default();
             *range = range.with(&elements);
         }
         Ok(())
     })?;
+    if !has_elements {
+        return Err(Diagnostic::error(codes::BAD_CALIBRATION, "the samples hold no elements")
+            .at("the calibration data")
+            .because("an extent of each is 0, so that no value has a range")
+            .remedy("give samples of the shapes that the model is meant for")
+            .into());
+    }
     if method == Method::MinMax {
         return Ok(ranges);
     }

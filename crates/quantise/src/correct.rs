@@ -131,7 +131,8 @@ impl Maker<'_> {
             let result = found.output[0].clone();
             let [plain, by] = ["plain", "correction"].map(|suffix| draft.fresh(&result, suffix));
             let graph = draft.proto.body_mut();
-            if let Some(found) = graph.node.iter_mut().find(|node| name_of(node) == product.layer.name)
+            if let Some(found) =
+                graph.node.iter_mut().find(|node| name_of(node) == product.layer.name)
             {
                 found.output[0].clone_from(&plain);
             }

@@ -66,7 +66,8 @@ pub(crate) fn equalise(
     given: (&[CalibrationSample], &Options),
 ) -> Result<DecodedModel> {
     let mut draft = Draft::of(model)?;
-    let sites = Finder { draft: &draft, readers: draft.readers(), outputs: draft.outputs() }.all()?;
+    let sites =
+        Finder { draft: &draft, readers: draft.readers(), outputs: draft.outputs() }.all()?;
     let axes: BTreeMap<String, Channels> = sites
         .iter()
         .flat_map(|site| site.data.iter().map(|(name, axis)| (name.clone(), *axis)))
@@ -170,13 +171,32 @@ impl Finder<'_> {
                     of_name.push(reader);
                 }
             }
-            if !of_name.is_empty() && self.draft.constant(name)?.is_none() {
+            if !of_name.is_empty()
+                && self.draft.constant(name)?.is_none()
+                && !self.is_of_bytes(name)
+            {
                 let data = [(name.clone(), Channels::Last)].into();
                 let inserted = Some(name.clone());
                 sites.push(Site { divided: Vec::new(), inserted, readers: of_name, data });
             }
         }
         Ok(sites)
+    }
+
+    /// Whether a value is what a convolution gives, or a map of bytes, at other places: a node that
+    /// divides it would have the bytes of it brought back to floats.
+    fn is_of_bytes(&self, name: &str) -> bool {
+        let (mut name, mut steps) = (name, 0);
+        loop {
+            let gives = |node: &&NodeProto| node.output.first().is_some_and(|it| it == name);
+            let Some(node) = self.draft.nodes().iter().find(gives) else { return false };
+            match role(node) {
+                Some(Role::Movement | Role::Clamp) => (name, steps) = (&node.input[0], steps + 1),
+                Some(Role::Map) => return steps > 0,
+                Some(Role::Product { .. }) => return node.op_type.starts_with("Conv"),
+                None => return false,
+            }
+        }
     }
 
     /// The constants of a node that scale each channel of what it gives.

@@ -2,19 +2,24 @@
 //! tables that rows are looked up in.
 //!
 //! Neighbours along a sum, or in a row of a table, have a scale together; where their extent is no
-//! whole number of blocks, the block is the greatest divisor that is no larger.
+//! whole number of blocks, the block is the greatest divisor that is no larger. Tables that are small
+//! beside all constants are stored in bytes, where shorter integers are asked for: what they lose
+//! reaches every layer, and bytes of them are few.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::Result;
 use tensor::DType;
-use tilewright::compiled::proto::NodeProto;
+use tilewright::compiled::proto::{NodeProto, TensorProto};
 
 use crate::compensate::{Moments, compensate, inverse_factor};
 use crate::draft::{Draft, integer, integer_of, is_own, node};
 use crate::operators::{Role, role};
 use crate::plan::{Layer, name_of};
 use crate::weights::{Grid, nearest, scale_of};
+
+/// How many times a table is contained in all constants at least, to be stored in bytes.
+const SMALL: usize = 64;
 
 /// Which operand of a node can be stored, and its axis of results.
 pub(crate) type Choice = dyn Fn(&NodeProto) -> Option<(usize, i64)>;
@@ -32,7 +37,8 @@ impl Layout {
     /// That of a layer whose results are all sums over the same values.
     pub(crate) fn of(node: &NodeProto, shape: &[usize]) -> Option<Layout> {
         let [first, second, ..] = *shape else { return None };
-        let rows = || Layout { results: first, terms: shape[1..].iter().product(), is_by_result: true };
+        let rows =
+            || Layout { results: first, terms: shape[1..].iter().product(), is_by_result: true };
         let turned = || Layout { results: second, terms: first, is_by_result: false };
         let is_turned = |name: &str| integer_of(node, name, 0) != 0;
         Some(match node.op_type.as_str() {
@@ -63,6 +69,9 @@ pub(crate) fn store(
 ) -> Result<Vec<Layer>> {
     let (mut layers, mut front) = (Vec::new(), Vec::new());
     let mut stored: BTreeMap<(String, usize, usize, String), String> = BTreeMap::new();
+    let elements =
+        |it: &TensorProto| -> usize { it.dims.iter().map(|&it| it.max(0) as usize).product() };
+    let all: usize = draft.proto.body().initializer.iter().map(elements).sum();
     for number in 0..draft.nodes().len() {
         let of = draft.nodes()[number].clone();
         if keep_float.contains(&name_of(&of)) {
@@ -78,6 +87,8 @@ pub(crate) fn store(
         }
         let axis = (if results < 0 { results + rank as i64 } else { results }) as usize;
         let along = 1 - axis.min(1);
+        let is_small = table_of(&of).is_some() && constant.len() * SMALL < all;
+        let dtype = if is_small { DType::I8 } else { dtype };
         let block = block.filter(|_| rank == 2).map(|it| whole_block(constant.shape()[along], it));
         // What makes up for itself does so for the values that one layer reads.
         let of_layer = moments.get(&name_of(&of));
