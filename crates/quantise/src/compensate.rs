@@ -1,8 +1,8 @@
-//! Rounding of weights that makes up for itself: what rounding one weight of a sum takes is given to
-//! those that are not rounded yet, as far as the values that they are multiplied by go together.
+//! Rounding of weights that makes up for itself: what rounding one weight of a sum takes is given
+//! to those that are not rounded yet, as far as the values that they are multiplied by go together.
 //!
-//! Frantar et al., "GPTQ" (2023). The values are known by the sums of products of all pairs over the
-//! samples, which the float model computes along with its results: for a matrix product of its
+//! Frantar et al., "GPTQ" (2023). The values are known by the sums of products of all pairs over
+//! the samples, which the float model computes along with its results: for a matrix product of its
 //! operand, for a convolution of the patches that its window sees, which a convolution by filters
 //! of a single one gives.
 
@@ -117,11 +117,12 @@ fn add_moments(draft: &mut Draft, of: &NodeProto, weight: &[usize], terms: usize
     sums
 }
 
-/// The upper triangle `u` with `uᵀ u` the inverse of the sums, damped; none where they hold nothing.
+/// The upper triangle `u` with `uᵀ u` the inverse of the sums, damped; none where they hold
+/// nothing.
 pub(crate) fn inverse_factor(moments: &[f64], terms: usize) -> Option<Vec<f64>> {
     let mut matrix = moments.to_vec();
     let diagonal = || (0..terms).map(|at| at * terms + at);
-    let mean = diagonal().map(|at| matrix[at]).sum::<f64>() / terms.max(1) as f64;
+    let mean = diagonal().map(|at| moments[at]).sum::<f64>() / terms.max(1) as f64;
     if !(mean.is_finite() && mean > 0.0) {
         return None;
     }
@@ -130,8 +131,7 @@ pub(crate) fn inverse_factor(moments: &[f64], terms: usize) -> Option<Vec<f64>> 
     // The inverse of the triangle by columns, as rows of its transpose.
     let mut inverse = vec![0.0; terms * terms];
     for column in 0..terms {
-        let (done, solved) = (column * terms, &mut inverse[column * terms..(column + 1) * terms]);
-        let _ = done;
+        let solved = &mut inverse[column * terms..(column + 1) * terms];
         solved[column] = 1.0 / lower[column * terms + column];
         for row in column + 1..terms {
             let line = &lower[row * terms..row * terms + terms];
@@ -143,10 +143,9 @@ pub(crate) fn inverse_factor(moments: &[f64], terms: usize) -> Option<Vec<f64>> 
     let mut whole = vec![0.0; terms * terms];
     for a in 0..terms {
         for b in a..terms {
-            let from = b;
             let sum = dot(
-                &inverse[a * terms + from..(a + 1) * terms],
-                &inverse[b * terms + from..(b + 1) * terms],
+                &inverse[a * terms + b..(a + 1) * terms],
+                &inverse[b * terms + b..(b + 1) * terms],
             );
             whole[a * terms + b] = sum;
             whole[b * terms + a] = sum;

@@ -1,18 +1,18 @@
 //! Channels of a value made alike in reach, so that one scale serves all of them.
 //!
-//! Where a value is a product's, or a normalisation's, and only products read it, a factor a channel
-//! can go from one constant to the other: what gives the value is divided by it, and the weights
-//! that read it are multiplied. `Relu`, pooling and their like let factors pass, since they commute
-//! with scales that are positive. The model computes what it did.
+//! Where a value is a product's, or a normalisation's, and only products read it, a factor a
+//! channel can go from one constant to the other: what gives the value is divided by it, and the
+//! weights that read it are multiplied. `Relu`, pooling and their like let factors pass, since they
+//! commute with scales that are positive. The model computes what it did.
 //!
-//! The transfer is that of Nagel et al., "Data-Free Quantization Through Weight Equalization and Bias
-//! Correction" (2019), with factors of Xiao et al., "SmoothQuant" (2023): a power of how far a
+//! The transfer is that of Nagel et al., "Data-Free Quantization Through Weight Equalization and
+//! Bias Correction" (2019), with factors of Xiao et al., "SmoothQuant" (2023): a power of how far a
 //! channel's values reach, over one of how far its weights do. Which power, is found by the noise
-//! that rounding both should bring. Weights have a scale a result here, which nothing that divides a
-//! result changes; so those of a depthwise convolution lose nothing.
+//! that rounding both should bring. Weights have a scale a result here, which nothing that divides
+//! a result changes; so those of a depthwise convolution lose nothing.
 //!
-//! Operands of matrix products to which nothing can give its factor, since others read them as well,
-//! are divided by a node of their own, where that should pay.
+//! Operands of matrix products to which nothing can give its factor, since others read them as
+//! well, are divided by a node of their own, where that should pay.
 
 use std::collections::{BTreeMap, BTreeSet};
 

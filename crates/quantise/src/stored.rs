@@ -2,9 +2,9 @@
 //! tables that rows are looked up in.
 //!
 //! Neighbours along a sum, or in a row of a table, have a scale together; where their extent is no
-//! whole number of blocks, the block is the greatest divisor that is no larger. Tables that are small
-//! beside all constants are stored in bytes, where shorter integers are asked for: what they lose
-//! reaches every layer, and bytes of them are few.
+//! whole number of blocks, the block is the greatest divisor that is no larger. Tables that are
+//! small beside all constants are stored in bytes, where shorter integers are asked for: what they
+//! lose reaches every layer, and bytes of them are few.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -2,8 +2,8 @@
 //!
 //! A scale of bytes is the greatest magnitude of its elements over the greatest integer, so that
 //! zero is zero and nothing is clipped; the least integer of two's complement is not used: products
-//! of two bytes then fit 15 bits. Of shorter integers there are so few that clipping pays: the scale
-//! is that of the least squared error. What is all zero has the scale 1.
+//! of two bytes then fit 15 bits. Of shorter integers there are so few that clipping pays: the
+//! scale is that of the least squared error. What is all zero has the scale 1.
 
 use tensor::{DType, Scalar, Tensor};
 
