@@ -7,7 +7,7 @@ use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
-use quantise::{CalibrationSample, Method, QuantiseOptions, Scheme};
+use ::quantise::{CalibrationSample, Method, QuantiseOptions, Scheme};
 use tilewright::compiled::DecodedModel;
 use tilewright::{DType, Options};
 
@@ -33,7 +33,7 @@ pub(crate) fn quantise<'py>(
         }
         Err(_) => {
             let path: PathBuf = model.extract()?;
-            unlocked(py, || DecodedModel::read(path, &limits))?
+            unlocked(py, || DecodedModel::read(&path, &limits))?
         }
     };
     let ports = model.info().inputs;
@@ -47,7 +47,7 @@ pub(crate) fn quantise<'py>(
     };
     let samples = samples.iter().map(sample).collect::<PyResult<Vec<_>>>()?;
     let settings = settings(how, options)?;
-    let made = interruptible(py, move || quantise::quantise(&model, &samples, &settings))?;
+    let made = interruptible(py, move || ::quantise::quantise(&model, &samples, &settings))?;
     let bytes = PyBytes::new(py, &made.model.encode());
     Ok((bytes, made.report.json().to_string(), made.report.to_string()))
 }
