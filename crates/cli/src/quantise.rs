@@ -5,8 +5,7 @@ use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, Result, codes};
 use clap::{Args, ValueEnum};
-use quantise::{CalibrationSample, Loss, Method, QuantiseOptions, Report, Scheme};
-use serde_json::json;
+use quantise::{CalibrationSample, Loss, Method, QuantiseOptions, Scheme};
 use tensor::DType;
 use tensor::staged::StagedFiles;
 use tilewright::compiled::DecodedModel;
@@ -30,6 +29,7 @@ const RANDOM_SAMPLES: u64 = 8;
         "tilewright quantise model.onnx --calibrate data --max-loss class=0.01 -o small.onnx",
         "what loses most stays float, as far as it takes",
     ),
+    ("tilewright quantise model.onnx --dynamic -o small.onnx", "scales that each run finds"),
     ("tilewright quantise model.onnx --weights int4 -o small.onnx", "weights alone, of 4 bits"),
 ]))]
 #[command(next_help_heading = WORK)]
@@ -66,6 +66,10 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "P", default_value = "99.99", value_parser = percentage)]
     percentile: f64,
 
+    /// Leaves the scales of values to each run; needs no samples
+    #[arg(long, conflicts_with = "weights")]
+    dynamic: bool,
+
     /// Stores weights alone in fewer bits
     #[arg(long, value_name = "TYPE")]
     weights: Option<WeightsArgument>,
@@ -73,6 +77,18 @@ pub(crate) struct Arguments {
     /// How many weights have a scale together, 0 for one scale a result
     #[arg(long, value_name = "N", default_value = "32")]
     block: usize,
+
+    /// Leaves the channels of values as far apart as they are
+    #[arg(long)]
+    no_equalise: bool,
+
+    /// Leaves biases as they are, whatever layers are off by on average
+    #[arg(long)]
+    no_correct_bias: bool,
+
+    /// Rounds weights stored in fewer bits to nearest, whatever samples show
+    #[arg(long)]
+    no_compensate: bool,
 
     /// Leaves a layer in float
     #[arg(long = "keep-float", value_name = "LAYER")]
@@ -117,12 +133,23 @@ impl Arguments {
         };
         let block = (self.block > 0).then_some(self.block);
         let scheme = match self.weights {
+            None if self.dynamic => Scheme::Dynamic,
             None => Scheme::Static,
             Some(WeightsArgument::Int8) => Scheme::Weights { dtype: DType::I8, block },
             Some(WeightsArgument::Int4) => Scheme::Weights { dtype: DType::I4, block },
         };
         let keep_float = self.keep_float.iter().cloned().collect();
-        QuantiseOptions { scheme, method, keep_float, most: self.max_loss, options }
+        let (equalise, correct_bias) = (!self.no_equalise, !self.no_correct_bias);
+        QuantiseOptions {
+            scheme,
+            method,
+            equalise,
+            correct_bias,
+            compensate: !self.no_compensate,
+            keep_float,
+            most: self.max_loss,
+            options,
+        }
     }
 
     /// The samples: one value an input each.
@@ -175,12 +202,12 @@ impl Arguments {
 /// Quantises and writes, all files or none.
 pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let options = arguments.model.options();
-    if arguments.calibrate.is_none() && arguments.weights.is_none() {
+    if arguments.calibrate.is_none() && arguments.weights.is_none() && !arguments.dynamic {
         let message = "the ranges of values are not known";
         return Err(Diagnostic::error(codes::BAD_CALIBRATION, message)
             .at("the command line")
             .because("bytes need scales, and no data are given to find them")
-            .remedy("name data to calibrate with, or have weights alone stored in fewer bits")
+            .remedy("name data to calibrate with, or leave scales to each run: `--dynamic`")
             .into());
     }
     let model = DecodedModel::read(&arguments.model.model, &options.limits)?;
@@ -190,7 +217,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let mut staged = StagedFiles::new();
     staged.write(&arguments.output, |file| file.write_all(&bytes))?;
     if let Some(path) = &arguments.json {
-        let text = format!("{:#}\n", json_of(&made.report));
+        let text = format!("{:#}\n", made.report.json());
         staged.write(path, |file| file.write_all(text.as_bytes()))?;
     }
     if let Some(path) = &arguments.picture {
@@ -201,25 +228,4 @@ pub(crate) fn run(arguments: &Arguments) -> Result<Outcome> {
     let before = std::fs::metadata(&arguments.model.model).map_or(0, |it| it.len());
     say!("{}: {} bytes, of {before}\n", arguments.output.display(), bytes.len());
     Ok(Outcome::Good)
-}
-
-fn json_of(report: &Report) -> serde_json::Value {
-    let layer = |row: &quantise::LayerError| {
-        json!({
-            "name": row.name, "operator": row.operator, "decibels": row.decibels(),
-            "error": row.own_error, "cosine": row.own_cosine,
-        })
-    };
-    let output = |row: &quantise::OutputError| {
-        json!({
-            "name": row.name, "error": row.error, "cosine": row.cosine,
-            "other_classes": row.other_classes,
-        })
-    };
-    json!({
-        "layers": report.layers.iter().map(layer).collect::<Vec<_>>(),
-        "float": report.float,
-        "outputs": report.outputs.iter().map(output).collect::<Vec<_>>(),
-        "samples": report.samples,
-    })
 }

@@ -286,6 +286,17 @@ impl Operand {
         let tensor = &self.weight.as_ref()?.tensor;
         (tensor.dtype() != DType::String).then(|| tensor.scalars().collect())
     }
+
+    /// The first of the elements that are known of which something holds.
+    pub fn first_number(&self, holds: impl Fn(f64) -> bool) -> Option<f64> {
+        let holds = |number: &f64| holds(*number);
+        if let Some(known) = self.known() {
+            return known.iter().filter_map(Known::constant).map(Scalar::as_f64).find(holds);
+        }
+        let tensor = &self.weight.as_ref()?.tensor;
+        let numbers = tensor.scalars().take_while(|_| tensor.dtype() != DType::String);
+        numbers.map(Scalar::as_f64).find(holds)
+    }
 }
 
 /// The value of a constant of the model: known if it has one element, or few that are no floats;

@@ -11,13 +11,11 @@ use front::{Facts, ImportOptions, Imported};
 use prost::Message;
 use tensor::{Tensor, Value};
 
-use crate::data_type::number_of;
 use crate::external::ExternalData;
 use crate::names::place;
 use crate::order::{names_captured, names_read};
 use crate::proto::{
-    DimensionProto, DimensionValue, GraphProto, ModelProto, SparseTensorProto, TensorProto,
-    TensorShapeProto, TensorTypeProto, TypeProto, TypeValue, ValueInfoProto,
+    GraphProto, ModelProto, SparseTensorProto, TensorProto, TypeValue, ValueInfoProto,
 };
 use crate::recorded::tensor_proto;
 use crate::wire::is_modest;
@@ -201,13 +199,7 @@ impl DecodedModel {
         let Some(tensor) = value.as_tensor() else {
             return self.proto.body().input.iter().find(|input| input.name == name).cloned();
         };
-        let extent = |&extent: &usize| DimensionProto {
-            value: Some(DimensionValue::DimValue(extent as i64)),
-        };
-        let shape = Some(TensorShapeProto { dim: tensor.shape().iter().map(extent).collect() });
-        let ty = TensorTypeProto { elem_type: number_of(tensor.dtype()), shape };
-        let value = Some(TypeValue::Tensor(ty));
-        Some(ValueInfoProto { r#type: Some(TypeProto { value }), ..ValueInfoProto::untyped(name) })
+        Some(ValueInfoProto::of_tensor(name, tensor.dtype(), tensor.shape()))
     }
 
     /// The declaration of an output: of lists and maps as the model has it, since files of them do

@@ -8,7 +8,9 @@
 //! levels of nesting and strings that are not UTF-8.
 
 use bytes::Bytes;
+use tensor::DType;
 
+use crate::data_type::number_of;
 use crate::wire::messages;
 
 messages! {
@@ -245,6 +247,18 @@ impl ValueInfoProto {
     #[must_use]
     pub fn untyped(name: impl Into<String>) -> ValueInfoProto {
         ValueInfoProto { name: name.into(), ..ValueInfoProto::default() }
+    }
+
+    /// The declaration of a tensor whose extents are numbers.
+    #[must_use]
+    pub fn of_tensor(name: impl Into<String>, dtype: DType, shape: &[usize]) -> ValueInfoProto {
+        let extent = |&extent: &usize| DimensionProto {
+            value: Some(DimensionValue::DimValue(extent as i64)),
+        };
+        let shape = Some(TensorShapeProto { dim: shape.iter().map(extent).collect() });
+        let ty = TensorTypeProto { elem_type: number_of(dtype), shape };
+        let r#type = Some(TypeProto { value: Some(TypeValue::Tensor(ty)) });
+        ValueInfoProto { r#type, ..ValueInfoProto::untyped(name) }
     }
 }
 

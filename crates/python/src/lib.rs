@@ -13,6 +13,7 @@ mod inspections;
 mod memory;
 mod model;
 mod options;
+mod quantising;
 mod traced;
 mod values;
 
@@ -32,6 +33,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(inspections::bench, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::diff, module)?)?;
     module.add_function(wrap_pyfunction!(inspections::compare, module)?)?;
+    module.add_function(wrap_pyfunction!(quantising::quantise, module)?)?;
     module.add_class::<traced::Traced>()?;
     module.add_function(wrap_pyfunction!(traced::aten_operators, module)?)?;
     module.add_function(wrap_pyfunction!(traced::refused_nodes, module)?)?;

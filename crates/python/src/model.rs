@@ -117,48 +117,49 @@ pub(crate) fn interruptible<T: Send + 'static>(
     }
 }
 
-impl Model {
-    /// The values given, a dictionary by name or a list in the order of the inputs.
-    pub(crate) fn inputs(&self, given: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
-        let ports = self.executable.inputs();
-        if let Ok(feed) = given.cast::<PyDict>() {
-            return self.named_inputs(feed);
-        }
-        let py = given.py();
-        let given: Vec<Bound<'_, PyAny>> = given.extract()?;
-        if given.len() > ports.len() {
-            let message =
-                format!("{} inputs are given, the model has {}", given.len(), ports.len());
-            return Err(pyo3::exceptions::PyTypeError::new_err(message));
-        }
-        if let Some(port) = ports.get(given.len()) {
-            return Err(exception(py, &port.missing().into()));
-        }
-        ports.iter().zip(&given).map(|(port, it)| values::value(it, port, &port.kind)).collect()
+/// The values given for ports, a dictionary by name or a list in the order of the ports.
+pub(crate) fn values_for(ports: &[Port], given: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
+    if let Ok(feed) = given.cast::<PyDict>() {
+        return named_values(ports, feed);
     }
+    let py = given.py();
+    let given: Vec<Bound<'_, PyAny>> = given.extract()?;
+    if given.len() > ports.len() {
+        let message = format!("{} inputs are given, the model has {}", given.len(), ports.len());
+        return Err(pyo3::exceptions::PyTypeError::new_err(message));
+    }
+    if let Some(port) = ports.get(given.len()) {
+        return Err(exception(py, &port.missing().into()));
+    }
+    ports.iter().zip(&given).map(|(port, it)| values::value(it, port, &port.kind)).collect()
+}
 
-    fn named_inputs(&self, feed: &Bound<'_, PyDict>) -> PyResult<Vec<Value>> {
-        let (py, ports) = (feed.py(), self.executable.inputs());
-        let mut inputs = Vec::with_capacity(ports.len());
-        let mut refused = Diagnostics::new();
-        for port in ports {
-            match feed.get_item(&port.name)? {
-                Some(given) => inputs.push(values::value(&given, port, &port.kind)?),
-                None if matches!(port.kind, Kind::Optional(_)) => {
-                    inputs.push(Value::Optional(None));
-                }
-                None => refused.push(port.missing()),
+fn named_values(ports: &[Port], feed: &Bound<'_, PyDict>) -> PyResult<Vec<Value>> {
+    let py = feed.py();
+    let mut inputs = Vec::with_capacity(ports.len());
+    let mut refused = Diagnostics::new();
+    for port in ports {
+        match feed.get_item(&port.name)? {
+            Some(given) => inputs.push(values::value(&given, port, &port.kind)?),
+            None if matches!(port.kind, Kind::Optional(_)) => inputs.push(Value::Optional(None)),
+            None => refused.push(port.missing()),
+        }
+    }
+    if feed.len() > ports.len() || !refused.is_empty() {
+        for name in feed.keys() {
+            let name: String = name.extract()?;
+            if !ports.iter().any(|port| port.name == name) {
+                refused.push(tilewright::unknown_input(&name, ports));
             }
         }
-        if feed.len() > ports.len() || !refused.is_empty() {
-            for name in feed.keys() {
-                let name: String = name.extract()?;
-                if !ports.iter().any(|port| port.name == name) {
-                    refused.push(tilewright::unknown_input(&name, ports));
-                }
-            }
-        }
-        if refused.is_empty() { Ok(inputs) } else { Err(exception(py, &refused)) }
+    }
+    if refused.is_empty() { Ok(inputs) } else { Err(exception(py, &refused)) }
+}
+
+impl Model {
+    /// The values given for its inputs.
+    pub(crate) fn inputs(&self, given: &Bound<'_, PyAny>) -> PyResult<Vec<Value>> {
+        values_for(self.executable.inputs(), given)
     }
 
     fn outputs_are_tensors(&self) -> bool {

@@ -254,6 +254,67 @@ class Threads(Digits):
             signal.sigtimedwait([signal.SIGINT], 1)
 
 
+class Quantising(Digits):
+    def setUp(self):
+        self.samples = [self.images[at : at + 1] for at in range(8)]
+
+    def agreement(self, quantised, **options):
+        scores = tilewright.compile(quantised, **options)(self.images)
+        return (scores.argmax(1) == self.scores.argmax(1)).mean()
+
+    def test_samples_are_arrays_lists_and_dictionaries(self):
+        quantised = tilewright.quantise(DIGITS, self.samples)
+        self.assertGreater(self.agreement(quantised), 0.98)
+        self.assertEqual(quantised.report["samples"], 8)
+        self.assertIn("layer", str(quantised))
+        for samples in ([[it] for it in self.samples], [{"image": it} for it in self.samples]):
+            again = tilewright.quantise(DIGITS.read_bytes(), samples)
+            self.assertEqual(again.data, quantised.data)
+
+    def test_what_needs_no_samples(self):
+        whole = DIGITS.stat().st_size
+        for how in ({"dynamic": True}, {"weights": "int8"}, {"weights": "int4", "block": 0}):
+            quantised = tilewright.quantise(DIGITS, **how)
+            self.assertLess(len(quantised.data), 0.5 * whole)
+            self.assertGreater(self.agreement(quantised), 0.95)
+
+    def test_files_are_whole(self):
+        quantised = tilewright.quantise(DIGITS, self.samples, keep_float=["node_conv2d"])
+        self.assertEqual(quantised.report["float"], ["node_conv2d"])
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "bytes.onnx"
+            quantised.save(path)
+            self.assertEqual(path.read_bytes(), quantised.data)
+            with self.assertRaises(OSError):
+                quantised.save(pathlib.Path(folder) / "none" / "bytes.onnx")
+            self.assertEqual(list(pathlib.Path(folder).iterdir()), [path])
+
+    def test_bad_input_is_refused(self):
+        for samples, wanted in (
+            ([], "TW0215"),
+            ([np.full((1, 1, 8, 8), np.nan, np.float32)], "TW0215"),
+            ([np.zeros((1, 1, 8, 7), np.float32)], "TW0204"),
+        ):
+            with self.assertRaises(tilewright.Error) as caught:
+                tilewright.quantise(DIGITS, samples)
+            self.assertIn(wanted, str(caught.exception))
+        with self.assertRaises(tilewright.Error) as caught:
+            tilewright.quantise(DIGITS, self.samples, keep_float=["node_conv"])
+        self.assertIn("TW0216", str(caught.exception))
+        for wrong in ({"method": "best"}, {"weights": "int3"}, {"max_loss": "much"}):
+            with self.assertRaises(ValueError):
+                tilewright.quantise(DIGITS, self.samples, **wrong)
+
+    @needs(onnxruntime, "onnxruntime")
+    def test_other_engines_run_the_file(self):
+        for how in ({}, {"dynamic": True}, {"weights": "int8"}):
+            quantised = tilewright.quantise(DIGITS, self.samples, **how)
+            session = onnxruntime.InferenceSession(quantised.data)
+            theirs = session.run(None, {"image": self.images[:8]})[0]
+            ours = tilewright.compile(quantised)(self.images[:8])
+            np.testing.assert_allclose(ours, theirs, atol=0.02 * np.abs(theirs).max())
+
+
 class Types(unittest.TestCase):
     def identity(self, element, shape):
         nodes = [onnx.helper.make_node("Identity", ["x"], ["y"])]

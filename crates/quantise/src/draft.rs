@@ -187,6 +187,12 @@ pub(crate) fn integer(name: &str, i: i64) -> AttributeProto {
     AttributeProto { name: name.to_owned(), r#type, i, ..AttributeProto::default() }
 }
 
+/// An attribute that is a list of integers.
+pub(crate) fn integers(name: &str, ints: &[i64]) -> AttributeProto {
+    let (r#type, ints) = (attribute_type::INTS, ints.to_vec());
+    AttributeProto { name: name.to_owned(), r#type, ints, ..AttributeProto::default() }
+}
+
 /// An attribute that is an integer, or what holds where the node has none.
 pub(crate) fn integer_of(node: &NodeProto, name: &str, default: i64) -> i64 {
     node.attribute_of(name).map_or(default, |attribute| attribute.i)

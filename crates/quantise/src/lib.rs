@@ -7,13 +7,18 @@
 //!
 //! Three files are the way of a model: `plan.rs` says what becomes bytes, `calibrate.rs` runs the
 //! float model for the ranges of these values, `rewrite.rs` writes the nodes. With
+//! [`Scheme::Dynamic`] scales of values are left to each run (`dynamic.rs`), with
 //! [`Scheme::Weights`] constants alone are stored in fewer bits (`stored.rs`).
 //!
 //! Invariants: the model given is not changed; the same model, samples and settings give the same
 //! bytes; layers that are to stay float are not touched.
 
 mod calibrate;
+mod compensate;
+mod correct;
 mod draft;
+mod dynamic;
+mod equalise;
 mod fold;
 mod loss;
 mod operators;
@@ -37,17 +42,26 @@ pub use loss::{Loss, Metric};
 pub use ranges::Method;
 pub use report::{LayerError, OutputError, Report};
 
+use crate::compensate::Moments;
+use crate::correct::Corrections;
 use crate::draft::Draft;
 use crate::plan::{Layer, Plan};
 use crate::ranges::Range;
 
 /// How to quantise a model.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct QuantiseOptions {
     /// What becomes integers.
     pub scheme: Scheme,
     /// How ranges are chosen of the values that calibration meets.
     pub method: Method,
+    /// Whether channels of values are made alike in reach first, so that one scale serves them.
+    pub equalise: bool,
+    /// Whether biases take up what layers are off by on average.
+    pub correct_bias: bool,
+    /// Whether weights that are stored in fewer bits make up for each other, on the values that
+    /// samples show.
+    pub compensate: bool,
     /// Layers that stay float, by name.
     pub keep_float: BTreeSet<String>,
     /// What may be lost at most: layers that lose most stay float until the samples show no more.
@@ -56,12 +70,32 @@ pub struct QuantiseOptions {
     pub options: Options,
 }
 
+impl Default for QuantiseOptions {
+    /// Values and weights, by the range that values have, with channels made alike and biases
+    /// corrected.
+    fn default() -> QuantiseOptions {
+        QuantiseOptions {
+            scheme: Scheme::default(),
+            method: Method::default(),
+            equalise: true,
+            correct_bias: true,
+            compensate: true,
+            keep_float: BTreeSet::new(),
+            most: None,
+            options: Options::default(),
+        }
+    }
+}
+
 /// What becomes integers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Scheme {
     /// Values and weights: bytes, at scales that calibration finds.
     #[default]
     Static,
+    /// Weights: bytes; what they multiply: bytes at scales that each run finds of the values that
+    /// it meets. Tables are stored as bytes. No samples are needed.
+    Dynamic,
     /// Constants of products and tables alone.
     Weights {
         /// `i8` or `i4`.
@@ -93,15 +127,18 @@ pub fn quantise(
 ) -> Result<Quantised> {
     let mut float = Draft::of(model)?;
     plan::check_names(&float, &settings.keep_float)?;
-    let is_blocked = !matches!(settings.scheme, Scheme::Static);
+    let is_blocked = matches!(settings.scheme, Scheme::Weights { .. });
     opset::raise(&mut float, if is_blocked { 21 } else { 13 })?;
     fold::fold_constants(&mut float, &settings.options)?;
-    if settings.scheme == Scheme::Static {
+    if !is_blocked {
         fold::fold_normalisations(&mut float)?;
     }
-    let float = float.finish();
+    let mut float = float.finish();
+    if !is_blocked && settings.equalise && !samples.is_empty() {
+        float = equalise::equalise(&float, (samples, &settings.options))?;
+    }
     let maker = Maker::new(&float, samples, settings)?;
-    let made = maker.make(&settings.keep_float)?;
+    let made = maker.made(&settings.keep_float)?;
     let report = maker.report(&made, &settings.keep_float)?;
     let Some(most) = settings.most else { return Ok(Quantised { model: made.model, report }) };
     maker.within(most, Quantised { model: made.model, report })
@@ -122,6 +159,7 @@ pub(crate) struct Maker<'a> {
     pub(crate) samples: &'a [CalibrationSample],
     pub(crate) settings: &'a QuantiseOptions,
     ranges: BTreeMap<String, Range>,
+    moments: Moments,
 }
 
 impl<'a> Maker<'a> {
@@ -132,7 +170,7 @@ impl<'a> Maker<'a> {
     ) -> Result<Maker<'a>> {
         let draft = Draft::of(float)?;
         let ranges = match settings.scheme {
-            Scheme::Weights { .. } => BTreeMap::new(),
+            Scheme::Weights { .. } | Scheme::Dynamic => BTreeMap::new(),
             Scheme::Static => {
                 let mut names = plan::candidates(&draft);
                 let mut found = Ok(());
@@ -147,19 +185,59 @@ impl<'a> Maker<'a> {
                 calibrate::ranges(float, &names, (samples, &settings.options), settings.method)?
             }
         };
-        Ok(Maker { float, samples, settings, ranges })
+        let is_weights = matches!(settings.scheme, Scheme::Weights { .. });
+        let moments = match is_weights && settings.compensate && !samples.is_empty() {
+            true => {
+                let mut layers: BTreeSet<String> = plan::layers(&draft).into_iter().collect();
+                layers.retain(|name| !settings.keep_float.contains(name));
+                compensate::moments(float, &layers, (samples, &settings.options))?
+            }
+            false => Moments::new(),
+        };
+        Ok(Maker { float, samples, settings, ranges, moments })
     }
 
-    /// The model with these layers in float.
-    pub(crate) fn make(&self, keep_float: &BTreeSet<String>) -> Result<Made> {
+    /// The model with these layers in float, and biases corrected where that is asked for.
+    pub(crate) fn made(&self, keep_float: &BTreeSet<String>) -> Result<Made> {
+        let is_corrected = self.settings.scheme == Scheme::Static && self.settings.correct_bias;
+        let corrections = match is_corrected {
+            true => self.corrections(&self.plan(keep_float)?.products, keep_float)?,
+            false => Corrections::new(),
+        };
+        self.make(keep_float, &corrections)
+    }
+
+    /// What becomes bytes where these layers stay float.
+    fn plan(&self, keep_float: &BTreeSet<String>) -> Result<Plan> {
+        let floats: BTreeSet<String> = self.ranges.keys().cloned().collect();
+        plan::plan(&Draft::of(self.float)?, &floats, keep_float)
+    }
+
+    /// The model with these layers in float, and these corrections of biases.
+    pub(crate) fn make(
+        &self,
+        keep_float: &BTreeSet<String>,
+        corrections: &Corrections,
+    ) -> Result<Made> {
         let mut draft = Draft::of(self.float)?;
         let (layers, rounded): (Vec<Layer>, BTreeMap<String, String>) = match self.settings.scheme {
             Scheme::Weights { dtype, block } => {
-                (stored::store(&mut draft, keep_float, (dtype, block))?, BTreeMap::new())
+                let how = (&stored::constant_of as &stored::Choice, &self.moments);
+                (stored::store(&mut draft, keep_float, (dtype, block), how)?, BTreeMap::new())
+            }
+            Scheme::Dynamic => {
+                let mut layers = dynamic::rewrite(&mut draft, keep_float)?;
+                let how = (&stored::table_of as &stored::Choice, &self.moments);
+                layers.extend(stored::store(&mut draft, keep_float, (DType::I8, None), how)?);
+                (layers, BTreeMap::new())
             }
             Scheme::Static => {
-                let floats: BTreeSet<String> = self.ranges.keys().cloned().collect();
-                let plan: Plan = plan::plan(&draft, &floats, keep_float)?;
+                let plan = self.plan(keep_float)?;
+                for product in &plan.products {
+                    if let Some(by) = corrections.get(&product.layer.name) {
+                        correct::add_to_bias(&mut draft, product, by)?;
+                    }
+                }
                 let rounded = rewrite::rewrite(&mut draft, &plan, &self.ranges)?;
                 (plan.products.into_iter().map(|it| it.layer).collect(), rounded)
             }

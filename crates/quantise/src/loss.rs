@@ -20,7 +20,7 @@ pub struct Loss {
 /// What of outputs is compared, on the samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Metric {
-    /// One less the cosine of the angle between both, of the worst output.
+    /// One less the cosine of the angle between both, of the worst output of the worst sample.
     Cosine,
     /// The root of the noise over the signal, of the worst output.
     Error,
@@ -61,7 +61,7 @@ impl Loss {
     #[must_use]
     pub fn of(&self, report: &Report) -> f64 {
         let each = report.outputs.iter().map(|output| match self.metric {
-            Metric::Cosine => 1.0 - output.cosine,
+            Metric::Cosine => 1.0 - output.least_cosine,
             Metric::Error => output.error,
             Metric::Class => output.other_classes,
         });
@@ -85,7 +85,7 @@ impl Maker<'_> {
             let count = (too_few + enough) / 2;
             let mut keep: BTreeSet<String> = self.settings.keep_float.clone();
             keep.extend(order[..count].iter().map(|(_, name)| name.clone()));
-            let made = self.make(&keep)?;
+            let made = self.made(&keep)?;
             let report = self.report(&made, &keep)?;
             if most.of(&report) <= most.most {
                 enough = count;

@@ -1,10 +1,12 @@
 //! Which values become bytes, and which nodes compute with them.
 //!
-//! A product takes bytes for what it multiplies. What it gives becomes bytes, too, unless it is an
-//! output of the model: behind clamps and, for products without a bias of their own, the constant
-//! added, as far as no other node reads what stands between. From there bytes pass through the
-//! operators that have a role, as long as all that they read are bytes. ONNX Runtime looks for the
-//! same forms.
+//! A product takes bytes for what it multiplies. What a convolution gives becomes bytes, too,
+//! unless it is an output of the model: behind clamps and, for products without a bias of their
+//! own, the constant added, as far as no other node reads what stands between. What a product of
+//! matrices gives becomes bytes only where another product reads it: engines have such products
+//! with floats for results, and sums of what was added over many layers lose most by rounding. From
+//! there bytes pass through the operators that have a role, as long as all that they read are
+//! bytes. ONNX Runtime looks for the same forms.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,7 +135,8 @@ impl Planner<'_> {
             mark(plan, by);
         }
         let result = self.end(plan, &node.output[0], !has_bias)?;
-        if !self.outputs.contains(&result) && is_value(&result) {
+        let is_matrix = matches!(node.op_type.as_str(), "MatMul" | "Gemm");
+        if !is_matrix && !self.outputs.contains(&result) && is_value(&result) {
             mark(plan, &result);
         }
         let operator = node.op_type.clone();

@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
 use base::Result;
+use serde_json::{Value as Json, json};
 use tensor::Tensor;
 use tilewright::compiled::DecodedModel;
 use tilewright::compiled::proto::{ModelProto, NodeProto};
@@ -44,8 +45,10 @@ pub struct OutputError {
     pub name: String,
     /// The noise over the signal, as a root of squares.
     pub error: f64,
-    /// The cosine of the angle between it and that of the float model.
+    /// The cosine of the angle between it and that of the float model, over all samples.
     pub cosine: f64,
+    /// The same of the worst sample.
+    pub least_cosine: f64,
     /// The share of rows whose largest element is another.
     pub other_classes: f64,
 }
@@ -118,7 +121,9 @@ impl Maker<'_> {
         if self.samples.is_empty() {
             return Ok(report);
         }
-        for (layer, sums) in made.layers.iter().zip(self.alone(made)?) {
+        let alone = self.alone(made)?;
+        for layer in &made.layers {
+            let sums = alone.get(&layer.name).copied().unwrap_or_default();
             report.layers.push(LayerError {
                 name: layer.name.clone(),
                 operator: layer.operator.clone(),
@@ -126,24 +131,24 @@ impl Maker<'_> {
                 own_cosine: sums.cosine(),
             });
         }
-        for (name, sums) in self.at_outputs(made)? {
+        for (name, (sums, least_cosine)) in self.at_outputs(made)? {
             let other_classes = sums.other_rows as f64 / sums.rows.max(1) as f64;
             let (error, cosine) = (sums.error(), sums.cosine());
-            report.outputs.push(OutputError { name, error, cosine, other_classes });
+            report.outputs.push(OutputError { name, error, cosine, least_cosine, other_classes });
         }
         Ok(report)
     }
 
     /// What each layer loses by itself.
-    fn alone(&self, made: &Made) -> Result<Vec<Sums>> {
+    fn alone(&self, made: &Made) -> Result<BTreeMap<String, Sums>> {
         let (model, pairs) = beside(self.float, made);
-        let names = pairs.iter().flat_map(|(right, found)| [right.clone(), found.clone()]);
-        let mut sums = vec![Sums::default(); pairs.len()];
+        let names = pairs.values().flatten().cloned();
+        let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
         let given = (self.samples, &self.settings.options);
         watch(&model, &names.collect(), given, &mut |_, values| {
-            for ((right, found), sums) in pairs.iter().zip(&mut sums) {
+            for (layer, [right, found]) in &pairs {
                 if let Some((right, found)) = values.get(right).zip(values.get(found)) {
-                    sums.add(right, found);
+                    sums.entry(layer.clone()).or_default().add(right, found);
                 }
             }
             Ok(())
@@ -151,8 +156,8 @@ impl Maker<'_> {
         Ok(sums)
     }
 
-    /// What each output loses.
-    fn at_outputs(&self, made: &Made) -> Result<BTreeMap<String, Sums>> {
+    /// What each output loses, and the cosine of the worst sample.
+    fn at_outputs(&self, made: &Made) -> Result<BTreeMap<String, (Sums, f64)>> {
         let names: BTreeSet<String> = self.float.outputs().into_iter().collect();
         let given = (self.samples, &self.settings.options);
         let mut right: Vec<Values> = Vec::new();
@@ -160,11 +165,15 @@ impl Maker<'_> {
             right.push(values.clone());
             Ok(())
         })?;
-        let mut sums: BTreeMap<String, Sums> = BTreeMap::new();
+        let mut sums: BTreeMap<String, (Sums, f64)> = BTreeMap::new();
         watch(&made.model, &names, given, &mut |number, values| {
             for (name, right) in &right[number] {
                 if let Some(found) = values.get(name) {
-                    sums.entry(name.clone()).or_default().add(right, found);
+                    let mut alone = Sums::default();
+                    alone.add(right, found);
+                    let (sums, least) = sums.entry(name.clone()).or_insert((Sums::default(), 1.0));
+                    sums.add(right, found);
+                    *least = least.min(alone.cosine());
                 }
             }
             Ok(())
@@ -175,7 +184,7 @@ impl Maker<'_> {
 
 /// The float model with each layer of the quantised one beside it; for each layer the names of its
 /// result in the one and in the other.
-fn beside(float: &DecodedModel, made: &Made) -> (DecodedModel, Vec<(String, String)>) {
+fn beside(float: &DecodedModel, made: &Made) -> (DecodedModel, BTreeMap<String, [String; 2]>) {
     let mut proto: ModelProto = float.proto().clone();
     let quantised = made.model.proto().body();
     let graph = proto.body_mut();
@@ -183,23 +192,25 @@ fn beside(float: &DecodedModel, made: &Made) -> (DecodedModel, Vec<(String, Stri
         graph.initializer.iter().map(|tensor| tensor.name.clone()).collect();
     let new = quantised.initializer.iter().filter(|tensor| !known.contains(&tensor.name));
     graph.initializer.extend(new.cloned());
-    let is_rounding =
-        |node: &&NodeProto| matches!(node.op_type.as_str(), "QuantizeLinear" | "DequantizeLinear");
     let defined: BTreeSet<String> =
         graph.node.iter().flat_map(|node| node.output.iter().cloned()).collect();
     let is_new = |node: &&NodeProto| node.output.iter().all(|name| !defined.contains(name));
-    let rounding = quantised.node.iter().filter(is_rounding).filter(is_new);
-    graph.node.extend(rounding.cloned());
-    let mut pairs = Vec::new();
+    graph.node.extend(quantised.node.iter().filter(is_new).cloned());
+    let mut pairs = BTreeMap::new();
     for layer in &made.layers {
         let target = made.rounded.get(&layer.result).unwrap_or(&layer.result);
         let Some(product) = quantised.node.iter().find(|node| name_of(node) == layer.name) else {
             continue;
         };
         let alone = chain(&mut graph.node, product, target, &quantised.node);
-        pairs.push((layer.result.clone(), alone));
+        pairs.insert(layer.name.clone(), [layer.result.clone(), alone]);
     }
     (float.with_proto(proto), pairs)
+}
+
+/// What is beside a value of the float model.
+fn apart(name: &str) -> String {
+    format!("{name}/alone")
 }
 
 /// Copies a layer, from its product to what stands for its result; gives the name of that.
@@ -209,7 +220,6 @@ fn chain(
     target: &str,
     all: &[NodeProto],
 ) -> String {
-    let apart = |name: &str| format!("{name}/alone");
     let mut current = product.output[0].clone();
     let mut copy = product.clone();
     copy.name = apart(&copy.name);
@@ -258,12 +268,12 @@ impl fmt::Display for Report {
             writeln!(f, "{:width$}  stays float", shortened(name))?;
         }
         for row in &self.outputs {
-            let OutputError { name, cosine, other_classes, .. } = row;
+            let OutputError { name, cosine, least_cosine, other_classes, .. } = row;
             let decibels = decibels(row.error);
             writeln!(
                 f,
-                "output {name}: {decibels:.1} dB, cosine {cosine:.6}, another largest element in \
-                 {:.1} % of rows",
+                "output {name}: {decibels:.1} dB, cosine {cosine:.6}, of the worst sample \
+                 {least_cosine:.6}; another largest element in {:.1} % of rows",
                 other_classes * 100.0
             )?;
         }
@@ -272,6 +282,29 @@ impl fmt::Display for Report {
 }
 
 impl Report {
+    /// The report as JSON: what the table says, and the errors that decibels are of.
+    #[must_use]
+    pub fn json(&self) -> Json {
+        let layer = |row: &LayerError| {
+            json!({
+                "name": row.name, "operator": row.operator, "decibels": row.decibels(),
+                "error": row.own_error, "cosine": row.own_cosine,
+            })
+        };
+        let output = |row: &OutputError| {
+            json!({
+                "name": row.name, "error": row.error, "cosine": row.cosine,
+                "least_cosine": row.least_cosine, "other_classes": row.other_classes,
+            })
+        };
+        json!({
+            "layers": self.layers.iter().map(layer).collect::<Vec<_>>(),
+            "float": self.float,
+            "outputs": self.outputs.iter().map(output).collect::<Vec<_>>(),
+            "samples": self.samples,
+        })
+    }
+
     /// The report as a picture: a bar for each layer, as long as its noise is over its signal in
     /// decibels below 60; SVG.
     #[must_use]

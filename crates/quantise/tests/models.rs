@@ -185,6 +185,292 @@ fn weights_are_stored_in_few_bits() {
     }
 }
 
+const PRODUCTS: &str = "
+input x: f32[2, 3, 9, 9]
+constant w: f32[4, 3, 3, 3] {0.0}
+constant b: f32[4] {0.0}
+constant v: f32[6, 324] {0.0}
+constant c: f32[6] {0.0}
+constant u: f32[6, 5] {0.0}
+a = Conv(x, w, b) {pads = [1, 1, 1, 1]}
+r = Relu(a)
+f = Flatten(r)
+g = Gemm(f, v, c) {transB = 1}
+y = MatMul(g, u)
+z = MatMul(g, t)
+t = Transpose(u2) {perm = [0, 1]}
+input u2: f32[6, 2]
+output y: f32[2, 5]
+output z: f32[2, 2]
+";
+
+#[test]
+fn scales_that_runs_find_need_no_samples() {
+    let model = model(PRODUCTS, &["w", "b", "v", "c", "u"]);
+    let given: Vec<CalibrationSample> = (0..3)
+        .map(|seed| {
+            let of = |shape: &[usize]| random(DType::F32, shape, seed).into();
+            vec![of(&[2, 3, 9, 9]), of(&[6, 2])]
+        })
+        .collect();
+    let scheme = Scheme::Dynamic;
+    let settings = QuantiseOptions { scheme, equalise: false, ..QuantiseOptions::default() };
+    let blind = made(&model, &[], &settings);
+    let measured = made(&model, &given, &settings);
+    assert_eq!(blind.model.encode(), measured.model.encode());
+    assert!(blind.report.outputs.is_empty());
+    let after = &blind.model;
+    assert_eq!(count(after, "ConvInteger"), 1);
+    assert_eq!(count(after, "MatMulInteger"), 2);
+    // What is multiplied by another value stays float, though it is read as bytes elsewhere.
+    assert_eq!(count(after, "MatMul"), 1);
+    assert_eq!(count(after, "DynamicQuantizeLinear"), 3);
+    for row in &measured.report.layers {
+        assert!(row.own_error > 0.0 && row.own_error < 0.02, "{row:?}");
+    }
+    let names: Vec<&str> = measured.report.layers.iter().map(|row| row.name.as_str()).collect();
+    assert_eq!(names, ["a", "g", "y"]);
+    for output in &measured.report.outputs {
+        assert!(output.error > 0.0 && output.error < 0.02, "{output:?}");
+    }
+    let keep_float: BTreeSet<String> = ["a".to_owned()].into();
+    let kept = made(&model, &given, &QuantiseOptions { keep_float, ..settings });
+    assert_eq!(count(&kept.model, "ConvInteger"), 0);
+}
+
+#[test]
+fn tables_are_bytes_where_runs_find_scales() {
+    let model = model(WORDS, &["table", "w"]);
+    let settings = QuantiseOptions { scheme: Scheme::Dynamic, ..QuantiseOptions::default() };
+    let after = made(&model, &[], &settings).model;
+    assert_eq!(count(&after, "MatMulInteger"), 1);
+    assert_eq!(count(&after, "DequantizeLinear"), 1);
+    let ids = Tensor::from_vec(&[1, 7], vec![3_i64, 0, 39, 7, 7, 12, 20]);
+    let right = run(&model, std::slice::from_ref(&ids))[0].to_f64_vec();
+    let found = run(&after, &[ids])[0].to_f64_vec();
+    let most = right.iter().fold(0.0_f64, |most, it| most.max(it.abs()));
+    for (a, b) in right.iter().zip(&found) {
+        assert!((a - b).abs() < 0.03 * most, "{a} {b}");
+    }
+}
+
+const UNLIKE: &str = "
+input x: f32[2, 4, 8, 8]
+constant w: f32[6, 4, 1, 1] {0.0}
+constant b: f32[6] {0.0}
+constant far: f32[6, 1, 1, 1] {0.01, 8.0, 0.3, 1.0, 0.02, 3.0}
+constant d: f32[6, 1, 3, 3] {0.0}
+constant v: f32[5, 6, 2, 2] {0.0}
+constant u: f32[80, 7] {0.0}
+constant c: f32[7] {0.0}
+constant t: f32[7, 4] {0.0}
+s = Mul(w, far)
+a = Conv(x, s, b)
+r = Relu(a)
+e = Conv(r, d) {group = 6, pads = [1, 1, 1, 1]}
+f = LeakyRelu(e)
+g = Conv(f, v) {strides = [2, 2]}
+p = MaxPool(g) {kernel_shape = [1, 1]}
+h = Flatten(p)
+m = MatMul(h, u)
+n = Add(m, c)
+y = MatMul(n, t)
+output y: f32[2, 4]
+";
+
+#[test]
+fn channels_that_reach_unlike_far_are_made_alike() {
+    let model = model(UNLIKE, &["w", "b", "d", "v", "u", "c", "t"]);
+    let samples = samples(&[2, 4, 8, 8], 6);
+    let error = |equalise: bool, correct_bias: bool| {
+        let settings = QuantiseOptions { equalise, correct_bias, ..QuantiseOptions::default() };
+        let quantised = made(&model, &samples, &settings);
+        // The report compares with the model as it was given.
+        let x = samples[0][0].as_tensor().expect("a tensor").clone();
+        let right = run(&model, std::slice::from_ref(&x))[0].to_f64_vec();
+        let found = run(&quantised.model, &[x])[0].to_f64_vec();
+        let noise: f64 = right.iter().zip(&found).map(|(a, b)| (a - b) * (a - b)).sum();
+        let signal: f64 = right.iter().map(|a| a * a).sum();
+        assert!((noise / signal).sqrt() < 0.1, "{noise} {signal}");
+        quantised.report.outputs[0].error
+    };
+    let (plain, alike, both) = (error(false, false), error(true, false), error(true, true));
+    assert!(alike < 0.8 * plain, "{plain} {alike} {both}");
+    assert!(both < 1.2 * alike, "{plain} {alike} {both}");
+}
+
+#[test]
+fn operands_that_others_read_are_divided_by_a_node_of_their_own() {
+    let text = "
+input x: f32[32, 24]
+constant far: f32[24] {0.01, 8.0, 0.3, 1.0, 0.02, 30.0, 1.0, 0.1, 2.0, 0.5, 0.05, 0.2, 0.01, 8.0, 0.3, 1.0, 0.02, 3.0, 1.0, 0.1, 2.0, 0.5, 0.05, 0.2}
+constant w: f32[24, 16] {0.0}
+constant v: f32[24, 24] {0.0}
+s = Mul(x, far)
+a = MatMul(s, w)
+b = MatMul(s, v)
+c = Add(b, s)
+output a: f32[32, 16]
+output c: f32[32, 24]
+";
+    let model = model(text, &["w", "v"]);
+    let samples = samples(&[32, 24], 4);
+    for scheme in [Scheme::Static, Scheme::Dynamic] {
+        let error = |equalise: bool, multiplications: usize| {
+            let settings = QuantiseOptions { scheme, equalise, ..QuantiseOptions::default() };
+            let quantised = made(&model, &samples, &settings);
+            let scales = if scheme == Scheme::Dynamic { 4 } else { 0 };
+            assert_eq!(count(&quantised.model, "Mul"), multiplications + scales);
+            quantised.report.outputs[0].error
+        };
+        let (plain, alike) = (error(false, 1), error(true, 2));
+        assert!(alike < 0.8 * plain, "{scheme:?}: {plain} {alike}");
+    }
+}
+
+#[test]
+fn weights_make_up_for_each_other() {
+    // Values that go together: each is a sum of few others.
+    let text = "
+input x: f32[64, 6]
+constant mix: f32[6, 64] {0.0}
+constant w: f32[64, 16] {0.0}
+constant k: f32[8, 4, 3, 3] {0.0}
+constant shape: i64[4] {-1, 4, 4, 4}
+s = MatMul(x, mix)
+y = MatMul(s, w)
+r = Reshape(s, shape)
+z = Conv(r, k) {pads = [1, 1, 1, 1]}
+output y: f32[64, 16]
+output z: f32[64, 8, 4, 4]
+";
+    let model = model(text, &["mix", "w", "k"]);
+    let samples = samples(&[64, 6], 4);
+    let error = |block: Option<usize>, compensate: bool| {
+        let scheme = Scheme::Weights { dtype: DType::I4, block };
+        let keep_float = ["s".to_owned()].into();
+        let settings =
+            QuantiseOptions { scheme, compensate, keep_float, ..QuantiseOptions::default() };
+        let report = made(&model, &samples, &settings).report;
+        [report.outputs[0].error, report.outputs[1].error]
+    };
+    for block in [Some(16), None] {
+        let (nearest, compensated) = (error(block, false), error(block, true));
+        for output in 0..2 {
+            let (nearest, compensated) = (nearest[output], compensated[output]);
+            // What windows of a convolution see goes together less.
+            let most = if output == 0 { 0.7 } else { 1.0 } * nearest;
+            assert!(compensated < most, "{block:?} {output}: {nearest} {compensated}");
+        }
+    }
+}
+
+/// A chain of random operators between a convolution and a product of matrices.
+fn random_model(seed: u64) -> DecodedModel {
+    use std::fmt::Write as _;
+    let draws = random(DType::F32, &[16], seed).to_f64_vec();
+    let mut draws = draws.iter().cycle().map(|it| (it.abs() * 1000.0) as usize);
+    let mut draw = |below: usize| draws.next().unwrap_or(0) % below;
+    let channels = 2 + 2 * draw(3);
+    let mut text = format!(
+        "input x: f32[2, {channels}, 8, 8]\nconstant first: f32[{channels}, {channels}, 3, 3] {{0.0}}\n\
+         constant bias: f32[{channels}] {{0.5}}\nconstant half: f32[] {{0.5}}\n"
+    );
+    let mut nodes = "v0 = Conv(x, first, bias) {pads = [1, 1, 1, 1]}\n".to_owned();
+    let mut constants = vec!["first".to_owned()];
+    let count = 2 + draw(4);
+    for at in 0..count {
+        let (from, to) = (format!("v{at}"), format!("v{}", at + 1));
+        let node = match draw(9) {
+            0 => format!("Relu({from})"),
+            1 => format!("Sigmoid({from})"),
+            2 => format!("Add({from}, v0)"),
+            3 => format!("Mul({from}, half)"),
+            4 => format!("MaxPool({from}) {{kernel_shape = [3, 3], pads = [1, 1, 1, 1]}}"),
+            5 => format!("AveragePool({from}) {{kernel_shape = [3, 3], pads = [1, 1, 1, 1]}}"),
+            6 => format!("LeakyRelu({from})"),
+            group => {
+                let (name, is_deep) = (format!("w{at}"), group == 7);
+                let inner = if is_deep { 1 } else { channels };
+                let group = if is_deep { channels } else { 1 };
+                let _ = writeln!(text, "constant {name}: f32[{channels}, {inner}, 3, 3] {{0.0}}");
+                constants.push(name.clone());
+                format!("Conv({from}, {name}) {{group = {group}, pads = [1, 1, 1, 1]}}")
+            }
+        };
+        let _ = writeln!(nodes, "{to} = {node}");
+    }
+    let _ = writeln!(text, "constant last: f32[{}, 5] {{0.0}}", channels * 64);
+    constants.push("last".to_owned());
+    let _ = writeln!(nodes, "f = Flatten(v{count})\ny = MatMul(f, last)");
+    let text = format!("{text}{nodes}output y: f32[2, 5]\n");
+    let names: Vec<&str> = constants.iter().map(String::as_str).collect();
+    model(&text, &names)
+}
+
+#[test]
+fn random_models_are_near() {
+    for seed in 0..4 {
+        let model = random_model(seed);
+        let shape: Vec<usize> = {
+            let port = &model.info().inputs[0];
+            port.shape.iter().map(|it| it.to_string().parse().expect("a number")).collect()
+        };
+        let samples = samples(&shape, 3);
+        for scheme in [
+            Scheme::Static,
+            Scheme::Dynamic,
+            Scheme::Weights { dtype: DType::I8, block: Some(32) },
+            Scheme::Weights { dtype: DType::I8, block: None },
+        ] {
+            let settings = QuantiseOptions { scheme, ..QuantiseOptions::default() };
+            let quantised = made(&model, &samples, &settings);
+            let report = &quantised.report;
+            assert!(report.outputs[0].error < 0.1, "seed {seed}, {scheme:?}: {report}");
+            // The file that was written gives what was reported.
+            let x = samples[0][0].as_tensor().expect("a tensor").clone();
+            let right = run(&model, std::slice::from_ref(&x))[0].to_f64_vec();
+            let found = run(&quantised.model, &[x])[0].to_f64_vec();
+            let noise: f64 = right.iter().zip(&found).map(|(a, b)| (a - b) * (a - b)).sum();
+            let signal: f64 = right.iter().map(|a| a * a).sum();
+            assert!(noise <= 0.04 * signal, "seed {seed}, {scheme:?}: {noise} {signal}");
+        }
+    }
+}
+
+#[test]
+fn biases_take_up_what_clipping_shifts() {
+    let text = "
+input x: f32[64, 24]
+constant w: f32[24, 6] {0.0}
+constant v: f32[6, 3] {0.0}
+constant b: f32[3] {0.0}
+a = MatMul(x, w)
+s = Sigmoid(a)
+m = MatMul(s, v)
+y = Add(m, b)
+output y: f32[64, 3]
+";
+    let model = model(text, &["w", "v", "b"]);
+    let samples = samples(&[64, 24], 4);
+    let mean = |correct_bias: bool| {
+        let method = Method::Percentile(90.0);
+        let settings = QuantiseOptions { method, correct_bias, ..QuantiseOptions::default() };
+        let quantised = made(&model, &samples, &settings);
+        let mut sums = [0.0_f64; 3];
+        for sample in &samples {
+            let x = sample[0].as_tensor().expect("a tensor").clone();
+            let right = run(&model, std::slice::from_ref(&x))[0].to_f64_vec();
+            let found = run(&quantised.model, &[x])[0].to_f64_vec();
+            let differences = right.iter().zip(&found).enumerate();
+            differences.for_each(|(at, (right, found))| sums[at % 3] += right - found);
+        }
+        sums.iter().fold(0.0_f64, |most, sum| most.max((sum / 256.0).abs()))
+    };
+    let (plain, corrected) = (mean(false), mean(true));
+    assert!(plain > 1e-3 && corrected < 0.1 * plain, "{plain} {corrected}");
+}
+
 #[test]
 fn layers_stay_float_until_no_more_is_lost() {
     let model = model(CHAIN, &["w", "v", "u"]);
@@ -258,6 +544,12 @@ fn bad_input_is_refused() {
     assert!(said.contains("TW0215") && said.contains("sample 0"), "{said}");
     let said = refused(&model, &samples(&[2, 3, 9, 8], 1), &settings);
     assert!(said.contains("TW0204"), "{said}");
+    let empty = onnx_model(
+        "input x: f32[n, 4]\nconstant w: f32[4, 3] {0.5}\ny = MatMul(x, w)\noutput y: f32[n, 3]\n",
+    );
+    let empty = DecodedModel::of(empty.encode_to_vec().into(), &Limits::default());
+    let said = refused(&empty.expect("a model"), &samples(&[0, 4], 2), &settings);
+    assert!(said.contains("TW0215") && said.contains("no elements"), "{said}");
     let unknown =
         QuantiseOptions { keep_float: ["yy".to_owned()].into(), ..QuantiseOptions::default() };
     let said = refused(&model, &good, &unknown);

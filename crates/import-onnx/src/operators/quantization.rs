@@ -9,6 +9,14 @@ use super::convolution::convolve;
 use crate::node::{Node, unsupported};
 use front::product;
 
+/// Refuses scales that are known not to be positive numbers, of which nothing can be a multiple.
+pub(super) fn check_scale(scale: &Operand) -> Accepted<()> {
+    match scale.first_number(|number| !(number.is_finite() && number > 0.0)) {
+        Some(number) => Err(unsupported(format!("a scale is {number}, which is not positive"))),
+        None => Ok(()),
+    }
+}
+
 /// A scale or zero point under the shape of what it belongs to.
 fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> Accepted<Operand> {
     let single = value.shape().iter().all(Expr::is_one);
@@ -110,6 +118,7 @@ pub(super) fn quantize_value(
 /// Numbers to quantised ones.
 pub(super) fn quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, scale) = (node.input(0)?, node.input(1)?);
+    check_scale(scale)?;
     let default = node.dtype("output_dtype", DType::U8)?;
     let dtype = node.optional(2).map_or(default, Operand::dtype);
     if dtype.is_float() && dtype.bits() <= 8 && !node.flag("saturate", true)? {
@@ -133,6 +142,7 @@ pub(super) fn quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// Quantised numbers to numbers.
 pub(super) fn dequantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, scale) = (node.input(0)?, node.input(1)?);
+    check_scale(scale)?;
     let given = if scale.dtype() == DType::F8E8M0 { DType::F32 } else { scale.dtype() };
     let dtype = node.dtype("output_dtype", given)?;
     let wide = graph.cast(x, DType::F32)?;
@@ -237,6 +247,7 @@ fn requantize(
     let wide = graph.cast(sum, DType::F32)?;
     let mut factors = Vec::new();
     for index in scales {
+        check_scale(node.input(index)?)?;
         let scale = graph.cast(node.input(index)?, DType::F32)?;
         factors.push(per_axis(graph, &scale, sum.shape(), axis)?);
     }

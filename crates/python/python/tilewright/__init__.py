@@ -20,6 +20,7 @@ from ._errors import (
     TargetError,
 )
 from ._model import CompiledModel, Port, compile
+from ._quantise import Quantised, quantise
 from ._reports import Difference, Exploration, Explanation, KernelRow, Measurement, Report
 from ._session import (
     ExecutionMode,

@@ -23,6 +23,7 @@ from ._errors import ModelError as ModelError
 from ._errors import RunError as RunError
 from ._errors import TargetError as TargetError
 from ._exported import CompiledProgram
+from ._quantise import Quantised as Quantised
 from ._reports import Difference as Difference
 from ._reports import Exploration as Exploration
 from ._reports import Explanation as Explanation
@@ -108,6 +109,25 @@ def compile(
     without_passes: Optional[Iterable[str]] = ...,
     limits: Optional[Mapping[str, int]] = ...,
 ) -> CompiledModel: ...
+def quantise(
+    model: Any,
+    calibrate: Optional[Iterable[Any]] = ...,
+    *,
+    dynamic: bool = ...,
+    weights: Optional[str] = ...,
+    block: int = ...,
+    method: str = ...,
+    percentile: float = ...,
+    equalise: bool = ...,
+    correct_bias: bool = ...,
+    compensate: bool = ...,
+    keep_float: Iterable[str] = ...,
+    max_loss: Optional[str] = ...,
+    target: Optional[str] = ...,
+    threads: Optional[int] = ...,
+    dims: Optional[Mapping[str, int]] = ...,
+    limits: Optional[Mapping[str, int]] = ...,
+) -> Quantised: ...
 def runs_here() -> bool: ...
 def get_available_providers() -> List[str]: ...
 def get_all_providers() -> List[str]: ...

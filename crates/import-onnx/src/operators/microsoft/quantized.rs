@@ -12,7 +12,9 @@ use crate::node::{Node, unsupported};
 use crate::operators::activations::softmax;
 use crate::operators::matmul::gemm;
 use crate::operators::pooling;
-use crate::operators::quantization::{centred, per_axis, qlinear_conv, quantised, quantize_value};
+use crate::operators::quantization::{
+    centred, check_scale, per_axis, qlinear_conv, quantised, quantize_value,
+};
 use crate::operators::recurrent::{Kind, with_rounding};
 use front::product;
 
@@ -119,16 +121,6 @@ fn dequantized(
     }
     let scale = graph.reshape(scale, &[])?;
     graph.mul(&wide, &scale)
-}
-
-/// Refuses a known scale of a result that is not a positive number.
-fn check_scale(scale: &Operand) -> Accepted<()> {
-    let Some(numbers) = scale.numbers() else { return Ok(()) };
-    let is_good = |number: f64| number.is_finite() && number > 0.0;
-    match numbers.iter().map(|number| number.as_f64()).find(|number| !is_good(*number)) {
-        Some(number) => Err(unsupported(format!("the scale of the result is {number}"))),
-        None => Ok(()),
-    }
 }
 
 /// Numbers quantised with one scale; to the zero point's type, or unsigned bytes.
