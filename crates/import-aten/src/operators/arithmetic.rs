@@ -70,7 +70,8 @@ pub(super) fn sum(node: &Node<'_>, graph: &mut Graph, function: F, turned: bool)
     if node.argument(2, "alpha").is_some() {
         let alpha = node.operand_as(graph, (2, "alpha"), dtype)?;
         if alpha.numbers().is_none_or(|numbers| numbers.iter().any(|it| it.as_f64() != 1.0)) {
-            *scaled = graph.mul(scaled, &alpha)?;
+            let function = if dtype == DType::Bool { F::And } else { F::Mul };
+            *scaled = graph.map(function, &[scaled, &alpha])?;
         }
     }
     let (first, second) = if turned { (&b, &a) } else { (&a, &b) };

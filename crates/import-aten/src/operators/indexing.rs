@@ -1,8 +1,8 @@
 //! Reading and writing at indices that are data.
 
 use front::{
-    Accepted, Graph, Operand, elementwise_indices, gather_axis, shared_axes, unsupported,
-    wrapped_indices,
+    Accepted, Graph, Operand, elementwise_indices, gather_axis, shared_axes, true_indices,
+    unsupported, wrapped_indices,
 };
 use graph::Op;
 use sym::Expr;
@@ -94,31 +94,45 @@ pub(super) fn scatter(
 ) -> Lowered {
     let (x, index, axis) = along(node, graph)?;
     let updates = updates(node, graph, (source, x.dtype()), &index)?;
+    let reduction = reduction.map(|reduction| of_elements(reduction, x.dtype()));
     let result = put(graph, &x, (&index, axis), &updates, reduction)?;
     Ok(vec![graph.reshape(&result, node.shape()?)?])
 }
 
 /// The reduction that the argument `reduce` names; a mean is a sum first.
-fn reduction_of(node: &Node<'_>) -> Accepted<Reduction> {
-    Ok(match node.text(4, "reduce", "")? {
+fn reduction_of(node: &Node<'_>, dtype: DType) -> Accepted<Reduction> {
+    let reduction = match node.text(4, "reduce", "")? {
         "sum" | "add" | "mean" => Reduction::Sum,
         "prod" | "multiply" => Reduction::Product,
         "amax" => Reduction::Max,
         "amin" => Reduction::Min,
         other => return Err(unsupported(format!("the reduction \"{other}\""))),
-    })
+    };
+    Ok(of_elements(reduction, dtype))
+}
+
+/// What a reduction is of elements of a type: a sum of booleans is whether any holds, their product
+/// whether all do.
+fn of_elements(reduction: Reduction, dtype: DType) -> Reduction {
+    match reduction {
+        Reduction::Sum | Reduction::Max if dtype == DType::Bool => Reduction::Or,
+        Reduction::Product | Reduction::Min if dtype == DType::Bool => Reduction::And,
+        other => other,
+    }
 }
 
 /// `scatter(x, dim, index, src, reduce)`
 pub(super) fn scatter_by_word(node: &Node<'_>, graph: &mut Graph, source: &str) -> Lowered {
-    scatter(node, graph, source, Some(reduction_of(node)?))
+    let reduction = reduction_of(node, node.dtype()?)?;
+    scatter(node, graph, source, Some(reduction))
 }
 
 /// `scatter_reduce(x, dim, index, src, reduce, include_self)`; of elements that are not included
 /// those without an update stay. Means of integers are rounded down.
 pub(super) fn scatter_reduce(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (mut x, index, axis) = along(node, graph)?;
-    let (dtype, reduction) = (x.dtype(), reduction_of(node)?);
+    let dtype = x.dtype();
+    let reduction = reduction_of(node, dtype)?;
     let updates = updates(node, graph, ("src", dtype), &index)?;
     let at = (&index, axis);
     let is_included = node.flag(5, "include_self", true)?;
@@ -128,7 +142,8 @@ pub(super) fn scatter_reduce(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         x = put(graph, &x, at, &neutral, None)?;
     }
     let mut result = put(graph, &x, at, &updates, Some(reduction))?;
-    if node.text(4, "reduce", "")? == "mean" {
+    // The mean of booleans is true where any is, as their sum is.
+    if node.text(4, "reduce", "")? == "mean" && dtype != DType::Bool {
         let first = Scalar::from_f64(dtype, if is_included { 1.0 } else { 0.0 });
         let counts = graph.full(x.shape(), first)?;
         let ones = graph.full(index.shape(), Scalar::one(dtype))?;
@@ -144,6 +159,38 @@ pub(super) fn scatter_reduce(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![graph.reshape(&result, node.shape()?)?])
 }
 
+/// Indices an axis, of which a mask is as many as it has axes: where its elements hold.
+fn without_masks(graph: &mut Graph, given: Vec<Option<Operand>>) -> Accepted<Vec<Option<Operand>>> {
+    let mut indices = Vec::new();
+    for index in given {
+        match index {
+            Some(mask) if mask.dtype() == DType::Bool => {
+                let places = true_indices(graph, &mask)?;
+                let count = places.shape()[0].clone();
+                for axis in 0..mask.rank() {
+                    let column = graph.slice_axis(&places, 1, Expr::from(axis), 1, Expr::ONE)?;
+                    indices.push(Some(graph.reshape(&column, std::slice::from_ref(&count))?));
+                }
+            }
+            other => indices.push(other),
+        }
+    }
+    Ok(indices)
+}
+
+/// The indices of elements that are not zero: `[n, rank]`.
+pub(super) fn non_zero(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let holds = graph.cast(&x, DType::Bool)?;
+    if x.rank() == 0 {
+        let holds = graph.reshape(&holds, &[Expr::ONE])?;
+        let places = true_indices(graph, &holds)?;
+        let count = places.shape()[0].clone();
+        return Ok(vec![graph.reshape(&places, &[count, Expr::ZERO])?]);
+    }
+    Ok(vec![true_indices(graph, &holds)?])
+}
+
 /// The axes that have an index, the indices in one shape, and how many other axes come before
 /// theirs in the result: where indexed axes are not side by side, none.
 fn placed(
@@ -155,9 +202,6 @@ fn placed(
     let mut indices = Vec::new();
     for (axis, index) in given.iter().enumerate() {
         let Some(index) = index else { continue };
-        if matches!(index.dtype(), DType::Bool) {
-            return Err(unsupported("a mask for an index"));
-        }
         indices.push(wrapped_indices(graph, index, &x.shape()[axis])?);
     }
     let shapes: Vec<&[Expr]> = indices.iter().map(Operand::shape).collect();
@@ -172,7 +216,8 @@ fn placed(
 /// Elements at indices of several axes together.
 pub(super) fn index(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let x = node.tensor(0, "self")?;
-    let (axes, indices, position) = placed(graph, &x, &node.tensors(1, "indices")?)?;
+    let given = without_masks(graph, node.tensors(1, "indices")?)?;
+    let (axes, indices, position) = placed(graph, &x, &given)?;
     if let ([axis], [index]) = (&axes[..], &indices[..]) {
         return Ok(vec![gather_axis(graph, &x, *axis, index)?]);
     }
@@ -185,9 +230,11 @@ pub(super) fn index_put(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let given = node.tensors(1, "indices")?;
     if let [Some(mask)] = &given[..]
         && mask.dtype() == DType::Bool
+        && let Some(result) = where_mask_holds(node, graph, &x, mask)?
     {
-        return where_mask_holds(node, graph, &x, mask);
+        return Ok(vec![result]);
     }
+    let given = without_masks(graph, given)?;
     let (axes, indices, position) = placed(graph, &x, &given)?;
     let Some(first) = indices.first() else {
         return Err(unsupported("no index"));
@@ -197,23 +244,28 @@ pub(super) fn index_put(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let shape = [&kept[..position], first.shape(), &kept[position..]].concat();
     let updates = node.operand_as(graph, (2, "values"), x.dtype())?;
     let updates = graph.broadcast_to(&updates, shape)?;
-    let reduction = node.flag(3, "accumulate", false)?.then_some(Reduction::Sum);
+    let reduction = of_elements(Reduction::Sum, x.dtype());
+    let reduction = node.flag(3, "accumulate", false)?.then_some(reduction);
     let op = Op::Scatter { axes, batch: 0, position, reduction };
     Ok(vec![graph.scatter(&x, &updates, &indices, op)?])
 }
 
-/// A value with a number, or the same slice, where a mask of its first axes holds.
-fn where_mask_holds(node: &Node<'_>, graph: &mut Graph, x: &Operand, mask: &Operand) -> Lowered {
+/// A value with a number, or the same slice, where a mask of its first axes holds; none if there is
+/// a value an element for which it holds.
+fn where_mask_holds(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    x: &Operand,
+    mask: &Operand,
+) -> Accepted<Option<Operand>> {
     let value = node.operand_as(graph, (2, "values"), x.dtype())?;
     let behind = x.rank().checked_sub(mask.rank()).filter(|behind| value.rank() <= *behind);
-    let Some(behind) = behind else {
-        return Err(unsupported("a value an element for which a mask holds"));
-    };
+    let Some(behind) = behind else { return Ok(None) };
     let shape = [mask.shape(), &vec![Expr::ONE; behind]].concat();
     let mask = graph.reshape(mask, &shape)?;
     let put = match node.flag(3, "accumulate", false)? {
         true => graph.add(x, &value)?,
         false => value,
     };
-    Ok(vec![graph.select(&mask, &put, x)?])
+    graph.select(&mask, &put, x).map(Some)
 }

@@ -108,6 +108,8 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.contiguous", "default", arithmetic::same),
     row("aten.detach", "default", arithmetic::same),
     row("aten.dropout", "default", arithmetic::dropout),
+    row("aten.lift", "default", arithmetic::same),
+    row("aten.lift_fresh", "default", arithmetic::same),
     row("aten.lift_fresh_copy", "default", arithmetic::same),
     row("aten.native_dropout", "default", arithmetic::dropout),
     row("aten.to", "dtype dtype_layout", arithmetic::converted),
@@ -148,6 +150,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.index", "Tensor", indexing::index),
     row("aten.index_put", "default", indexing::index_put),
     row("aten.index_select", "default", indexing::index_select),
+    row("aten.nonzero", "default", indexing::non_zero),
     row("aten.scatter", "src", |node, graph| indexing::scatter(node, graph, "src", None)),
     row("aten.scatter", "value", |node, graph| indexing::scatter(node, graph, "value", None)),
     row("aten.scatter", "reduce", |node, graph| indexing::scatter_by_word(node, graph, "src")),
@@ -210,6 +213,8 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.cumprod", "default", |node, graph| {
         reductions::cumulate(node, graph, Reduction::Product)
     }),
+    row("aten._cdist_forward", "default", reductions::distances),
+    row("aten._pdist_forward", "default", reductions::own_distances),
     row("aten.cumsum", "default", |node, graph| reductions::cumulate(node, graph, Reduction::Sum)),
     row("aten.logsumexp", "default", reductions::log_sum_exp),
     row("aten.max", "default", |node, graph| reductions::reduce_all(node, graph, Reduction::Max)),
@@ -232,6 +237,9 @@ pub(super) const TABLE: &[Operator] = &[
     // --- windows ---
     row("aten._adaptive_avg_pool2d", "default", |node, graph| {
         windows::adaptive_average(node, graph, 2)
+    }),
+    row("aten._adaptive_avg_pool3d", "default", |node, graph| {
+        windows::adaptive_average(node, graph, 3)
     }),
     row("aten.adaptive_avg_pool1d", "default", |node, graph| {
         windows::adaptive_average(node, graph, 1)

@@ -13,7 +13,9 @@ Parameters are shared, not copied. When one has changed since the last call, by 
 compiled. Sizes that Dynamo marks as dynamic stay symbols, so one compile serves all of them.
 
 Options, as ``torch.compile(.., options={..})``: those of :func:`tilewright.compile` but ``dims`` and
-``shapes``; threads are ``torch.get_num_threads()`` if nothing is said.
+``shapes``; threads are ``torch.get_num_threads()`` if nothing is said. In training ``memory``, from
+0 to 1, is the share of what the backward half would keep of the forward one that it may keep (1 if
+nothing is said); the rest it computes again.
 """
 
 import collections
@@ -29,7 +31,7 @@ import torch
 from . import _native
 from ._model import NO_OPTIONS
 from ._model import options as checked_options
-from ._trace import Refused, Trace, Writer, dtype_name, is_size
+from ._trace import Refused, Trace, Writer, condition, dtype_name, is_size
 
 _REPORTS = collections.deque(maxlen=256)
 
@@ -83,22 +85,36 @@ def backend(module, example_inputs, *, options=None, mode=None):
     from torch._dynamo.backends.common import aot_autograd
 
     del mode
-    given = _options(options)
+    given, memory = _options(options)
     compiler = functools.partial(_compiled, options=given, inference=False)
     inference = functools.partial(_compiled, options=given, inference=True)
     made = aot_autograd(
         fw_compiler=compiler, bw_compiler=compiler, inference_compiler=inference,
-        decompositions=decompositions(),
+        partition_fn=functools.partial(_divided, memory=memory), decompositions=decompositions(),
     )  # fmt: skip
     return made(module, example_inputs)
 
 
+def _divided(joint, inputs, *, memory, **given):
+    """The forward and the backward half of a graph. Of the values that the backward half would keep,
+    a share of the bytes stays; what else it reads it computes anew, the cheapest first. With all
+    that may stay it still computes anew what costs less than keeping it."""
+    from torch._functorch import config, partitioners
+
+    with config.patch(activation_memory_budget=memory):
+        return partitioners.min_cut_rematerialization_partition(joint, inputs, **given)
+
+
 def _options(given):
+    """The compiler's options, and the share of values for the backward half that stays."""
     given = {"threads": torch.get_num_threads(), **(given or {})}
+    memory = given.pop("memory", 1.0)
+    if isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 <= memory <= 1:
+        raise TypeError(f"options['memory']: {memory!r} is no share from 0 to 1")
     for name in ("dims", "shapes"):
         if name in given:
             raise TypeError(f"options[{name!r}]: sizes are those of the tensors given")
-    return checked_options(**{**NO_OPTIONS, **given})
+    return checked_options(**{**NO_OPTIONS, **given}), memory
 
 
 def _static_placeholders():
@@ -160,9 +176,14 @@ def _unsupported(module):
 def _reason(node):
     """Why a node cannot stand in a trace; none where it can."""
     value = node.meta.get("val")
-    if node.op == "get_attr" or isinstance(value, (int, torch.SymInt)):
+    if node.op == "get_attr" or isinstance(value, (int, torch.SymInt, torch.SymBool)):
         return None
     writer, name = Writer(), str(node.target)
+    try:
+        if condition(node) is not None:
+            return None
+    except Refused as refused:
+        return str(refused)
     if node.target is not operator.getitem and name not in operators():
         return f"there is no operator {name}"
     try:
@@ -239,15 +260,6 @@ class _Piece:
         report.pieces += 1
         self.native, self.state = None, None
         self.settling = threading.Lock()
-        self.dtypes = [
-            value.meta["val"].dtype
-            for value in self._values()
-            if isinstance(value, torch.fx.Node) and isinstance(value.meta.get("val"), torch.Tensor)
-        ]
-
-    def _values(self):
-        output = _output_of(self.module)
-        return output if isinstance(output, (list, tuple)) else [output]
 
     def __call__(self, given):
         trace = self.trace
@@ -273,8 +285,13 @@ class _Piece:
             for it in trace.inputs
         ]
         outputs = self.native.run(inputs)
+        for name, (number, axis) in trace.found.items():
+            symbols[name] = outputs[number].shape[axis]
+        for holds, message in trace.checks:
+            if not holds(symbols):
+                raise RuntimeError(message)
         return [
-            _tensor(outputs[it], self.dtypes[it]) if isinstance(it, int) else it(symbols)
+            _tensor(outputs[it[0]], it[1]) if isinstance(it, tuple) else it(symbols)
             for it in trace.outputs
         ]
 
