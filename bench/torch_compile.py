@@ -21,6 +21,7 @@ Inductor's `compile_fx_inner` does.
 
 import argparse
 import functools
+import json
 import math
 import os
 import time
@@ -216,6 +217,9 @@ def main():
         modes.add_argument(f"--{mode}", dest="mode", action="store_const", const=mode)
     options.add_argument("--seconds", type=float, default=4.0, help="of calls, each architecture")
     options.add_argument("--name", help="of the files in bench/results/")
+    options.add_argument(
+        "--add", action="store_true", help="to the architectures that the kept result has"
+    )
     options.set_defaults(mode="f32")
     given = options.parse_args()
     os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
@@ -223,6 +227,11 @@ def main():
 
     torch.set_num_threads(1)
     origin, makers, result, failed = common.origin(), architectures(), {}, {}
+    title = f"torch.compile, 1 thread, {given.mode}"
+    usual = "torch-compile" if given.mode == "f32" else f"torch-compile-{given.mode}"
+    kept = common.RESULTS / f"{given.name or usual}.json"
+    if given.add and kept.exists():
+        result = json.loads(kept.read_text())["architectures"]
     unknown = [name for name in given.names if name not in makers]
     if unknown:
         options.error(f"no architecture is called {', '.join(unknown)}: {', '.join(makers)}")
@@ -231,7 +240,7 @@ def main():
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("ignore")
                 try:
-                    result[name] = look_at(makers[name], given)
+                    result[name] = {**look_at(makers[name], given), "commit": origin["commit"]}
                 except Exception as error:
                     said = f"{type(error).__name__}: {error}".splitlines()[0]
                     failed[name] = common.without_paths(said)
@@ -257,8 +266,6 @@ def main():
         compiles = [row["inductor_seconds"] / row["seconds"] for row in result.values()]
         text += f"Inductor's time over ours {mean(speeds):.2f} (least {min(speeds):.2f}), "
         text += f"in the back end {mean(compiles):.0f} (least {min(compiles):.0f}).\n"
-    title = f"torch.compile, 1 thread, {given.mode}"
-    usual = "torch-compile" if given.mode == "f32" else f"torch-compile-{given.mode}"
     common.keep(given.name or usual, title, {"origin": origin, "architectures": result}, text)
 
 

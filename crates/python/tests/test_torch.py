@@ -222,6 +222,33 @@ class TorchCompile(unittest.TestCase):
         self.assertLessEqual(sum(it.compiles for it in backend.reports()), 2)
         self.assertFalse(any(it.eager for it in backend.reports()))
 
+    def test_dropout_draws_what_eager_draws(self):
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.2, batch_first=True)
+        module, inputs = torch.nn.TransformerEncoder(layer, 2).train(), torch.randn(3, 7, 32)
+        other = copy.deepcopy(module)
+        compiled = torch.compile(other, backend="tilewright")
+        for seed in range(2):
+            for one, each in ((module, module), (compiled, other)):
+                torch.manual_seed(seed)
+                one(inputs).square().sum().backward()
+        for ours, theirs in zip(other.parameters(), module.parameters()):
+            self.assert_equal(ours.grad, theirs.grad, 1e-3)
+        self.assertTrue(all(it.pieces == 1 and not it.eager for it in backend.reports()))
+
+    def test_what_is_drawn_and_what_is_refused_in_one_graph(self):
+        def noisy(x):
+            values = torch.linalg.eigvalsh(x @ x.t())
+            return torch.rand_like(values) + torch.relu(values) + torch.randn(4)
+
+        compiled, inputs = torch.compile(noisy, backend="tilewright"), torch.randn(4, 4)
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore", backend.EagerWarning)
+            torch.manual_seed(3)
+            wanted = noisy(inputs)
+            torch.manual_seed(3)
+            self.assert_equal(compiled(inputs), wanted, 1e-4)
+        self.assertEqual(len(backend.reports()[0].eager), 1)
+
     def test_autocast(self):
         module, inputs = perceptron().eval(), torch.randn(5, 16)
         with torch.autocast("cpu", torch.bfloat16):

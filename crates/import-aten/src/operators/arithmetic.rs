@@ -143,8 +143,29 @@ pub(super) fn power(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         })?,
         Some(0.5) if dtype.is_float() => graph.sqrt(&a)?,
         Some(-1.0) if dtype.is_float() => graph.map(F::Reciprocal, &[&a])?,
-        _ => graph.map(F::Pow, &[&a, &b])?,
+        Some(number) if number >= 0.0 => graph.map(F::Pow, &[&a, &b])?,
+        _ => {
+            let power = graph.map(F::Pow, &[&a, &b])?;
+            if dtype.is_integer() { of_zero(graph, (&a, &b), &power)? } else { power }
+        }
     }])
+}
+
+/// Powers of integers, those of zero to negative exponents being zero.
+fn of_zero(graph: &mut Graph, (a, b): (&Operand, &Operand), power: &Operand) -> Accepted<Operand> {
+    let zero = graph.number(power.dtype(), 0.0);
+    let is_zero = graph.map(F::Eq, &[a, &zero])?;
+    let is_below = graph.less(b, &zero)?;
+    let is_quotient = graph.map(F::And, &[&is_zero, &is_below])?;
+    graph.select(&is_quotient, &zero, power)
+}
+
+/// Signs; that of a boolean is itself.
+pub(super) fn sign(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    match node.dtype()? {
+        DType::Bool => same(node, graph),
+        _ => unary(node, graph, F::Sign),
+    }
 }
 
 /// A comparison in the operands' common type.

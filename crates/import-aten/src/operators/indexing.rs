@@ -8,6 +8,7 @@ use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
+use super::reductions::of_elements;
 use crate::node::{Lowered, Node};
 
 /// Rows of a table.
@@ -15,6 +16,87 @@ pub(super) fn embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (table, index) = (node.tensor(0, "weight")?, node.tensor(1, "indices")?);
     let index = graph.cast(&index, DType::I64)?;
     Ok(vec![gather_axis(graph, &table, 0, &index)?])
+}
+
+/// `_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
+/// include_last_offset, padding_idx)`: sums, means or maxima of rows of a table, the rows from one
+/// offset to the next together. Of its results the first alone is given.
+pub(super) fn embedding_bag(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (table, index) = (node.tensor(0, "weight")?, node.tensor(1, "indices")?);
+    let (dtype, shape) = (table.dtype(), node.shape()?.to_vec());
+    let index = graph.cast(&index, DType::I64)?;
+    let bag = bag_of(graph, index.shape(), &node.tensor(2, "offsets")?)?;
+    let rows = gather_axis(graph, &table, 0, &index)?;
+    let mut rows = graph.widen(&rows)?;
+    let wide = rows.dtype();
+    let across = [index.shape(), &[Expr::ONE]].concat();
+    if let Some(factors) = node.optional_tensor(6, "per_sample_weights")? {
+        let factors = graph.cast(&factors, wide)?;
+        let factors = graph.reshape(&factors, &across)?;
+        rows = graph.mul(&rows, &factors)?;
+    }
+    let padding = graph.number(DType::I64, node.int(8, "padding_idx", -1)? as f64);
+    let counts = graph.map(ScalarFunction::Ne, &[&index, &padding])?;
+    let (reduction, neutral) = match node.int(4, "mode", 0)? {
+        0 | 1 => (Reduction::Sum, Scalar::zero(wide)),
+        2 => (Reduction::Max, Reduction::Max.identity(wide)),
+        other => return Err(unsupported(format!("bags of mode {other}"))),
+    };
+    let is_counted = graph.reshape(&counts, &across)?;
+    let rows = graph.select(&is_counted, &rows, &Operand::of_scalar(neutral))?;
+    let put = |graph: &mut Graph, empty: Scalar, shape: &[Expr], updates: &Operand, reduction| {
+        let empty = graph.full(shape, empty)?;
+        let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: Some(reduction) };
+        graph.scatter(&empty, updates, std::slice::from_ref(&bag), op)
+    };
+    let mut result = put(graph, neutral, &shape, &rows, reduction)?;
+    let counts = graph.cast(&counts, wide)?;
+    let counts = put(graph, Scalar::zero(wide), &shape[..1], &counts, Reduction::Sum)?;
+    let counts = graph.reshape(&counts, &[shape[0].clone(), Expr::ONE])?;
+    match node.int(4, "mode", 0)? {
+        1 => {
+            let one = Operand::of_scalar(Scalar::one(wide));
+            let counts = graph.max(&counts, &one)?;
+            result = graph.div(&result, &counts)?;
+        }
+        2 => {
+            let zero = Operand::of_scalar(Scalar::zero(wide));
+            let is_filled = graph.less(&zero, &counts)?;
+            result = graph.select(&is_filled, &result, &zero)?;
+        }
+        _ => {}
+    }
+    Ok(vec![graph.cast(&result, dtype)?])
+}
+
+/// The bag of each index: how many offsets are not behind it, the first one apart.
+fn bag_of(graph: &mut Graph, shape: &[Expr], offsets: &Operand) -> Accepted<Operand> {
+    let offsets = graph.cast(offsets, DType::I64)?;
+    let place = graph.iota(DType::I64, &[shape, &[Expr::ONE]].concat(), 0)?;
+    let begun = graph.less_equal(&offsets, &place)?;
+    let begun = graph.cast(&begun, DType::I64)?;
+    let begun = graph.reduce_axes(&begun, &[1], Reduction::Sum, false)?;
+    graph.add_number(&begun, -1.0)
+}
+
+/// `masked_scatter(x, mask, source)`: a value with the elements of another in their order where a
+/// mask holds.
+pub(super) fn masked_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, source) = (node.tensor(0, "self")?, node.tensor(2, "source")?);
+    let mask = graph.broadcast_to(&node.tensor(1, "mask")?, x.shape())?;
+    let flat = |value: &Operand| [value.shape().iter().product::<Expr>()];
+    let counts = graph.cast(&mask, DType::I64)?;
+    let counts = graph.reshape(&counts, &flat(&mask))?;
+    let reduction = Reduction::Sum;
+    let op = Op::Cumulate { axis: 0, reduction, exclusive: true, reverse: false };
+    let places = graph.primitive(op, &[&counts])?;
+    let places = graph.reshape(&places, x.shape())?;
+    // Where the mask does not hold behind the last element, none is read.
+    let zero = graph.number(DType::I64, 0.0);
+    let places = graph.select(&mask, &places, &zero)?;
+    let source = graph.reshape(&source, &flat(&source))?;
+    let taken = gather_axis(graph, &source, 0, &places)?;
+    Ok(vec![graph.select(&mask, &taken, &x)?])
 }
 
 /// A value with an axis: one without becomes a vector of one.
@@ -49,6 +131,10 @@ fn along(node: &Node<'_>, graph: &mut Graph) -> Accepted<(Operand, Operand, usiz
 
 /// `result[i, j] = x[i, index[i, j]]`, and so along any axis.
 pub(super) fn gather(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    // Without indices their rank is of no consequence.
+    if node.shape()?.iter().any(Expr::is_zero) {
+        return Ok(vec![graph.full(node.shape()?, Scalar::zero(node.dtype()?))?]);
+    }
     let (x, index, axis) = along(node, graph)?;
     let batch = shared_axes(&x, &index, axis);
     let operands = elementwise_indices(graph, &index, axis, batch)?;
@@ -109,16 +195,6 @@ fn reduction_of(node: &Node<'_>, dtype: DType) -> Accepted<Reduction> {
         other => return Err(unsupported(format!("the reduction \"{other}\""))),
     };
     Ok(of_elements(reduction, dtype))
-}
-
-/// What a reduction is of elements of a type: a sum of booleans is whether any holds, their product
-/// whether all do.
-fn of_elements(reduction: Reduction, dtype: DType) -> Reduction {
-    match reduction {
-        Reduction::Sum | Reduction::Max if dtype == DType::Bool => Reduction::Or,
-        Reduction::Product | Reduction::Min if dtype == DType::Bool => Reduction::And,
-        other => other,
-    }
 }
 
 /// `scatter(x, dim, index, src, reduce)`
@@ -185,8 +261,7 @@ pub(super) fn non_zero(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if x.rank() == 0 {
         let holds = graph.reshape(&holds, &[Expr::ONE])?;
         let places = true_indices(graph, &holds)?;
-        let count = places.shape()[0].clone();
-        return Ok(vec![graph.reshape(&places, &[count, Expr::ZERO])?]);
+        return Ok(vec![graph.slice_axis(&places, 1, Expr::ZERO, 1, Expr::ZERO)?]);
     }
     Ok(vec![true_indices(graph, &holds)?])
 }
@@ -264,6 +339,7 @@ fn where_mask_holds(
     let shape = [mask.shape(), &vec![Expr::ONE; behind]].concat();
     let mask = graph.reshape(mask, &shape)?;
     let put = match node.flag(3, "accumulate", false)? {
+        true if x.dtype() == DType::Bool => graph.map(ScalarFunction::Or, &[x, &value])?,
         true => graph.add(x, &value)?,
         false => value,
     };

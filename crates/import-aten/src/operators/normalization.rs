@@ -125,7 +125,10 @@ pub(super) fn batch_functional(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         inverse,
     };
     results[0] = by_channel(graph, &x, &channels)?;
-    Ok(results)
+    // Of short floats the trace tells the types of statistics.
+    let declared = node.call.types.iter().map(|ty| ty.as_ref().map(|ty| ty.dtype));
+    let each = results.iter().zip(declared);
+    each.map(|(value, dtype)| graph.cast(value, dtype.unwrap_or(value.dtype()))).collect()
 }
 
 /// The last axes standardised, then scaled and shifted by element; mean and inverse deviation.

@@ -15,10 +15,21 @@ fn reduced(
     reduction: Reduction,
     keep: bool,
 ) -> Accepted<Operand> {
+    let reduction = of_elements(reduction, x.dtype());
     let orders = matches!(reduction, Reduction::Max | Reduction::Min);
     let wide = if orders { x.clone() } else { graph.widen(x)? };
     let result = graph.reduce_axes(&wide, axes, reduction, keep)?;
     graph.cast(&result, x.dtype())
+}
+
+/// What a reduction is of elements of a type: a sum of booleans is whether any holds, their product
+/// whether all do.
+pub(super) fn of_elements(reduction: Reduction, dtype: DType) -> Reduction {
+    match reduction {
+        Reduction::Sum | Reduction::Max if dtype == DType::Bool => Reduction::Or,
+        Reduction::Product | Reduction::Min if dtype == DType::Bool => Reduction::And,
+        other => other,
+    }
 }
 
 /// A reduction in the result's type. The axes are the argument at place 1, all if none are given.

@@ -8,6 +8,7 @@ computes sizes leaves nothing behind. ``Trace.text`` is the text, ``Trace.inputs
 
 import json
 import math
+import operator
 
 import torch
 
@@ -201,10 +202,21 @@ class Writer:
         raise Refused(f"an argument of type {type(value).__name__}")
 
 
-class Trace(Writer):
-    """The trace of a graph. ``static`` are the numbers of placeholders whose tensors are weights."""
+def _read_results(node, values):
+    """A node's values, with nothing in the place of those, but the first, that no other node reads."""
+    users = list(node.users)
+    if not all(it.target is operator.getitem and isinstance(it.args[1], int) for it in users):
+        return values
+    read = {it.args[1] % len(values) for it in users} | {0}
+    return [it if place in read else None for place, it in enumerate(values)]
 
-    def __init__(self, module, static=()):
+
+class Trace(Writer):
+    """The trace of a graph. ``static`` are the numbers of placeholders whose tensors are weights,
+    ``given`` nodes that are not computed: their values stand among the inputs, if there are words
+    for them."""
+
+    def __init__(self, module, static=(), given=()):
         super().__init__()
         self.module = module
         # For each input of the trace, the number of its placeholder.
@@ -226,7 +238,9 @@ class Trace(Writer):
         self._defined = {}
         number = 0
         for node in module.graph.nodes:
-            if node.op == "placeholder":
+            if node in given or (node.target is operator.getitem and node.args[0] in given):
+                self._given(node)
+            elif node.op == "placeholder":
                 self._placeholder(node, number, number in static)
                 number += 1
             elif node.op == "get_attr":
@@ -246,14 +260,27 @@ class Trace(Writer):
                 self.sources.setdefault(str(value.node.expr), (number, None))
         elif isinstance(value, torch.Tensor):
             if not is_weight:
-                for axis, extent in enumerate(value.shape):
-                    if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
-                        self.sources.setdefault(str(extent.node.expr), (number, axis))
+                self._tells_sizes(value, number)
             kind, places = ("weight", self.weights) if is_weight else ("input", self.inputs)
             self._declared.append(f"  {kind} %{node.name}: {self.type(value)}")
             places.append(number)
         elif node.users:
             raise Refused(f"input {node.name} is no tensor")
+
+    def _tells_sizes(self, value, number):
+        for axis, extent in enumerate(value.shape):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                self.sources.setdefault(str(extent.node.expr), (number, axis))
+
+    def _given(self, node):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            try:
+                self._declared.append(f"  input %{node.name}: {self.type(value)}")
+            except Refused:
+                # What reads it has no words, either.
+                return
+            self._tells_sizes(value, None)
 
     def _attribute(self, node):
         value = self.module
@@ -275,6 +302,8 @@ class Trace(Writer):
             self._read(symbols)
             return
         self.nodes += 1
+        if isinstance(value, (list, tuple)):
+            value = _read_results(node, value)
         try:
             self._lines.append(f"  %{node.name}: {self.types(value)} = {self.call_text(node)}")
         except Refused as refused:

@@ -31,6 +31,7 @@ import torch
 from . import _native
 from ._model import NO_OPTIONS
 from ._model import options as checked_options
+from ._random import drawing_nodes, dropout
 from ._trace import Refused, Trace, Writer, condition, dtype_name, is_size
 
 _REPORTS = collections.deque(maxlen=256)
@@ -77,7 +78,11 @@ def decompositions():
     from torch._decomp import core_aten_decompositions, decomposition_table
 
     table = {**decomposition_table, **core_aten_decompositions()}
-    return {key: it for key, it in table.items() if str(key) not in operators()}
+    lacking = {key: it for key, it in table.items() if str(key) not in operators()}
+    # What draws random numbers stays as it is, so that the draws are those of eager code.
+    drawing = ("aten.bernoulli.", "aten.rand", "aten.normal")
+    lacking = {key: it for key, it in lacking.items() if not str(key).startswith(drawing)}
+    return {**lacking, torch.ops.aten.native_dropout.default: dropout}
 
 
 def backend(module, example_inputs, *, options=None, mode=None):
@@ -146,31 +151,32 @@ def compiled_graph(module, static, options, report):
     """A function from the list of a graph's inputs to that of its outputs. The inputs of numbers in
     ``static`` are weights."""
     started = time.perf_counter()
-    reasons = _unsupported(module)
+    drawing = drawing_nodes(module)
+    reasons = _unsupported(module, drawing)
     made = (
-        _partitioned(module, static, options, report, reasons) if reasons
+        _partitioned(module, static, options, report, reasons, drawing) if reasons or drawing
         else _Piece(module, static, options, report)
     )  # fmt: skip
     report.seconds += time.perf_counter() - started
     return made
 
 
-def _unsupported(module):
-    """Nodes that the compiler has no operator for, or refuses, with the reasons."""
+def _unsupported(module, drawing):
+    """Nodes that the compiler has no operator for, or refuses, with the reasons; those that draw
+    random numbers apart."""
     reasons = {}
     for node in module.graph.nodes:
-        if node.op in ("call_function", "get_attr"):
+        if node not in drawing and node.op in ("call_function", "get_attr"):
             reason = _reason(node)
             if reason:
                 reasons[node] = reason
-    if not reasons:
-        names = {node.name: node for node in module.graph.nodes}
-        try:
-            refused = _native.refused_nodes(Trace(module).text)
-        except Refused as error:
-            return {node: str(error) for node in module.graph.nodes if node.op == "call_function"}
-        reasons = {names[name]: text for name, text in refused if name in names}
-    return reasons
+    names = {node.name: node for node in module.graph.nodes}
+    try:
+        refused = _native.refused_nodes(Trace(module, given={*reasons, *drawing}).text)
+    except Refused as error:
+        return {node: str(error) for node in module.graph.nodes
+                if node.op == "call_function" and node not in drawing}
+    return {**reasons, **{names[name]: text for name, text in refused if name in names}}
 
 
 def _reason(node):
@@ -199,20 +205,22 @@ def _reason(node):
     return None
 
 
-def _partitioned(module, static, options, report, reasons):
-    """The graph with what can be compiled in pieces; PyTorch runs the rest."""
+def _partitioned(module, static, options, report, reasons, drawing):
+    """The graph with what can be compiled in pieces; PyTorch runs the rest, and draws random numbers."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
 
     class Support(OperatorSupportBase):
         def is_node_supported(self, submodules, node):
-            return node.op == "call_function" and node not in reasons
+            return (
+                node.op == "call_function" and node not in reasons and node not in drawing)
 
     placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
     weights = {placeholders[number] for number in static if number < len(placeholders)}
     report.eager = [(node.name, str(node.target), reason) for node, reason in reasons.items()]
-    named = "\n".join(f"  {name} ({target}): {reason}" for name, target, reason in report.eager)
-    warnings.warn(f"PyTorch runs these nodes:\n{named}", EagerWarning, stacklevel=2)
+    if report.eager:
+        named = "\n".join(f"  {name} ({target}): {why}" for name, target, why in report.eager)
+        warnings.warn(f"PyTorch runs these nodes:\n{named}", EagerWarning, stacklevel=2)
     partitioner = CapabilityBasedPartitioner(
         module, Support(), allows_single_node_partition=True)
     fused = partitioner.fuse_partitions(partitioner.propose_partitions())
