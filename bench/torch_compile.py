@@ -21,7 +21,6 @@ Inductor's `compile_fx_inner` does.
 
 import argparse
 import functools
-import json
 import math
 import os
 import time
@@ -229,9 +228,8 @@ def main():
     origin, makers, result, failed = common.origin(), architectures(), {}, {}
     title = f"torch.compile, 1 thread, {given.mode}"
     usual = "torch-compile" if given.mode == "f32" else f"torch-compile-{given.mode}"
-    kept = common.RESULTS / f"{given.name or usual}.json"
-    if given.add and kept.exists():
-        result = json.loads(kept.read_text())["architectures"]
+    if given.add:
+        result = common.kept(given.name or usual, "architectures")
     unknown = [name for name in given.names if name not in makers]
     if unknown:
         options.error(f"no architecture is called {', '.join(unknown)}: {', '.join(makers)}")

@@ -277,6 +277,7 @@ def main():
     options.add_argument("--rounds", type=int, default=5, help="of steps that take turns")
     options.add_argument("--memory", type=float, default=0.2, help="the share to ask for")
     options.add_argument("--name", default="torch-train", help="of the files in bench/results/")
+    options.add_argument("--add", action="store_true", help="to the models the kept result has")
     options.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.part:
@@ -285,20 +286,21 @@ def main():
     unknown = set(given.names) - set(NAMES)
     if unknown:
         options.error(f"no model is called {', '.join(unknown)}: {', '.join(NAMES)}")
-    origin, result = common.origin(), {}
+    origin = common.origin()
+    result = common.kept(given.name, "models") if given.add else {}
     same = ["--steps", given.steps, "--rounds", given.rounds, "--seeds", given.seeds]
     for name in given.names or NAMES:
         row = {what: in_child(what, name, *same) for what in ("gradients", "losses", "times")}
         shares = ("all", "1", str(given.memory))
         row["memory"] = {share: in_child("memory", name, share, *same) for share in shares}
-        result[name] = row
+        result[name] = {**row, "steps": given.steps, "commit": origin["commit"]}
         print(name, json.dumps(row), flush=True)
-    text = tables(result, given)
+    text = tables(result)
     title = "Training by torch.compile, 1 thread, f32, batch 4"
     common.keep(given.name, title, {"origin": origin, "models": result}, text)
 
 
-def tables(result, given):
+def tables(result):
     """The tables of a result."""
     rows = [
         [name, *each.values()] for name, row in result.items() for each in row["gradients"]
@@ -306,8 +308,10 @@ def tables(result, given):
     header = ["model", "gradients from eager's", "ours from f64", "eager's from f64"]
     text = common.table([*header, "nudged eager's from f64"], rows) + "\n\n"
     keys = ("from_eager", "nudge_moves", "eager_nodes", "compiles")
-    rows = [[name, *(row["losses"][key] for key in keys)] for name, row in result.items()]
-    header = ["model", f"losses of {given.steps} steps from eager's", "a nudge moves eager's"]
+    rows = [
+        [name, row["steps"], *(row["losses"][key] for key in keys)] for name, row in result.items()
+    ]
+    header = ["model", "steps", "losses from eager's", "a nudge moves eager's"]
     text += common.table([*header, "nodes left eager", "compiles"], rows) + "\n\n"
     rows = []
     for name, row in result.items():
