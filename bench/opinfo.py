@@ -125,6 +125,8 @@ def compiled(function, tensors):
     import torch
 
     backend.kept_reports().clear()
+    # The seed that OpInfo's samples of random operators set, which is no part of a graph.
+    torch.manual_seed(42)
     options, _ = backend._options({"threads": 1})
 
     def inference(module, inputs):
@@ -139,6 +141,7 @@ def compiled(function, tensors):
     except Exception:
         torch._dynamo.reset()
         backend.kept_reports().clear()
+        torch.manual_seed(42)
         with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
             found = torch.compile(function, backend="tilewright", fullgraph=True)(*copies(tensors))
     eager = [it for report in backend.reports() for it in report.eager]
@@ -289,6 +292,7 @@ def main():
     )
     options.add_argument("names", nargs="*", help="entries")
     options.add_argument("--samples", type=int, default=40, help="an entry and element type")
+    options.add_argument("--add", action="store_true", help="to the entries the kept result has")
     options.add_argument("--name", default="opinfo", help="of the files in bench/results/")
     given = options.parse_args()
     import torch
@@ -296,9 +300,9 @@ def main():
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch._C._jit_set_profiling_executor(False)
-    origin, rows = common.origin(), {}
+    origin = common.origin()
+    rows = common.kept(given.name, "entries") if given.add else {}
     chosen = entries(given.names)
-    reasons = collections.Counter()
     for entry in chosen:
         name = f"{entry.name}.{entry.variant_test_name}".rstrip(".")
         outcomes, said = collections.Counter(), collections.Counter()
@@ -313,9 +317,7 @@ def main():
                     kind, text = outcome
                     outcomes[kind] += 1
                     if text:
-                        said[f"{word} {kind}: {text}"] += 1
-                        if kind != "nearer":
-                            reasons[f"{kind}: {text}"] += 1
+                        said[f"{word} {kind}: {common.without_paths(text)}"] += 1
         rows[name] = {**outcomes, "said": dict(said)}
         print(name, dict(outcomes), *(f"\n    {n} {text}" for text, n in said.items()), flush=True)
     kinds = ("right", "nearer", "refused", "failed", "wrong")
@@ -332,7 +334,13 @@ def main():
         if any(row.get(kind, 0) for kind in kinds[1:])
     ]
     text += common.table(["entry, where not all are right", *kinds], odd) + "\n\n"
-    listed = [[n, common.without_paths(reason)] for reason, n in reasons.most_common()]
+    reasons = collections.Counter()
+    for row in rows.values():
+        for reason, n in row["said"].items():
+            word, _, reason = reason.partition(" ")
+            if not reason.startswith("nearer"):
+                reasons[reason] += n
+    listed = [[n, reason] for reason, n in reasons.most_common()]
     text += common.table(["samples", "what is said"], listed) + "\n"
     title = "Samples of PyTorch's operators"
     common.keep(given.name, title, {"origin": origin, "total": total, "entries": rows}, text)

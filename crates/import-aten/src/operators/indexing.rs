@@ -82,8 +82,9 @@ fn bag_of(graph: &mut Graph, shape: &[Expr], offsets: &Operand) -> Accepted<Oper
 /// `masked_scatter(x, mask, source)`: a value with the elements of another in their order where a
 /// mask holds.
 pub(super) fn masked_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let (x, source) = (node.tensor(0, "self")?, node.tensor(2, "source")?);
-    let mask = graph.broadcast_to(&node.tensor(1, "mask")?, x.shape())?;
+    let (shape, source) = (node.shape()?.to_vec(), node.tensor(2, "source")?);
+    let x = graph.broadcast_to(&node.tensor(0, "self")?, shape.as_slice())?;
+    let mask = graph.broadcast_to(&node.tensor(1, "mask")?, shape.as_slice())?;
     let flat = |value: &Operand| [value.shape().iter().product::<Expr>()];
     let counts = graph.cast(&mask, DType::I64)?;
     let counts = graph.reshape(&counts, &flat(&mask))?;

@@ -94,7 +94,7 @@ pub(super) fn batch_functional(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         let mut results = with_running(node, graph, 7)?;
         results.truncate(3);
         results.extend([node.tensor(3, "running_mean")?, node.tensor(4, "running_var")?]);
-        return Ok(results);
+        return of_declared_types(node, graph, &results);
     }
     let x = node.tensor(0, "input")?;
     let momentum = node.number(6, "momentum")?.unwrap_or(0.1);
@@ -125,7 +125,11 @@ pub(super) fn batch_functional(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         inverse,
     };
     results[0] = by_channel(graph, &x, &channels)?;
-    // Of short floats the trace tells the types of statistics.
+    of_declared_types(node, graph, &results)
+}
+
+/// Results in the types that the trace says: of short floats the statistics may be wide or short.
+fn of_declared_types(node: &Node<'_>, graph: &mut Graph, results: &[Operand]) -> Lowered {
     let declared = node.call.types.iter().map(|ty| ty.as_ref().map(|ty| ty.dtype));
     let each = results.iter().zip(declared);
     each.map(|(value, dtype)| graph.cast(value, dtype.unwrap_or(value.dtype()))).collect()

@@ -221,6 +221,8 @@ class Trace(Writer):
         self.module = module
         # For each input of the trace, the number of its placeholder.
         self.inputs = []
+        # For each placeholder of a tensor, its element type as the graph has it.
+        self.dtypes = {}
         # For each weight, the number of its placeholder, or the tensor itself.
         self.weights = []
         # For each symbol, how a call's arguments tell it: a placeholder, and an axis of it or none.
@@ -264,6 +266,7 @@ class Trace(Writer):
             kind, places = ("weight", self.weights) if is_weight else ("input", self.inputs)
             self._declared.append(f"  {kind} %{node.name}: {self.type(value)}")
             places.append(number)
+            self.dtypes[number] = value.dtype
         elif node.users:
             raise Refused(f"input {node.name} is no tensor")
 

@@ -289,7 +289,7 @@ class _Piece:
             for name, (number, axis) in trace.sources.items()
         }
         inputs = [
-            _array(given[it]) if isinstance(it, int) else _length(symbols[it[0]])
+            _array(given[it], trace.dtypes[it]) if isinstance(it, int) else _length(symbols[it[0]])
             for it in trace.inputs
         ]
         outputs = self.native.run(inputs)
@@ -332,11 +332,14 @@ class _Piece:
 _AS_BITS = {torch.bfloat16: torch.uint16}
 
 
-def _array(tensor):
-    """The array that shares a tensor's memory, where that lies row-major and without gaps."""
+def _array(tensor, dtype=None):
+    """The array that shares a tensor's memory, where that lies row-major and without gaps. What eager
+    nodes give may be of another type than the one that PyTorch traced."""
     if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
         raise TypeError(f"a dense tensor on the CPU is needed, not {type(tensor).__name__}")
     tensor = tensor.detach()
+    if dtype is not None and tensor.dtype != dtype:
+        tensor = tensor.to(dtype)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     if not tensor.is_contiguous():
