@@ -220,6 +220,7 @@ class TorchCompile(unittest.TestCase):
             self.assert_equal(ours, theirs)
         # The first step makes the state.
         self.assertLessEqual(sum(it.compiles for it in backend.reports()), 2)
+        self.assertEqual(sum(it.refits for it in backend.reports()), 0)
         self.assertFalse(any(it.eager for it in backend.reports()))
 
     def test_dropout_draws_what_eager_draws(self):

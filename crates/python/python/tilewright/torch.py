@@ -123,10 +123,15 @@ def _options(given):
 
 
 def _static_placeholders():
-    """The numbers of inputs that are parameters and buffers, which stay where they are."""
+    """The numbers of inputs that are parameters and buffers, which stay where they are; without those
+    that the graph itself changes, as an optimiser does, of which nothing is worth making ahead."""
     context = torch._guards.TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    return frozenset(getattr(metadata, "static_input_indices", None) or ())
+    changed = (
+        number for number, it in enumerate(getattr(metadata, "input_info", ()))
+        if it.mutates_data
+    )  # fmt: skip
+    return frozenset(getattr(metadata, "static_input_indices", None) or ()).difference(changed)
 
 
 def _compiled(module, example_inputs, *, options, inference):
