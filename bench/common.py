@@ -198,6 +198,12 @@ def cell(value):
     return str(value).replace("|", "/")
 
 
+def kept(name, part):
+    """A part of the result that `keep` wrote last under this name; empty where there is none."""
+    path = RESULTS / f"{name}.json"
+    return json.loads(path.read_text())[part] if path.exists() else {}
+
+
 def keep(name, title, result, text):
     """Writes bench/results/NAME.json and NAME.md, and prints the latter."""
     RESULTS.mkdir(exist_ok=True)

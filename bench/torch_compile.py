@@ -7,6 +7,13 @@
 Weights are random, inputs are from a fixed seed, batch 1, one thread, no gradients. An architecture
 is right if the larger of its outputs' largest differences from eager's is at most 1e-4 of the
 output's largest value, and no node stays with PyTorch. Transformers are small: two layers of 128.
+
+With `--autocast` eager and compiled code run under `torch.autocast` in bf16: right is then a difference
+of at most 1.6e-2 (what `torch.testing.assert_close` allows bf16), or one from eager in f32 that is not
+larger than that of eager under autocast. With `--int8` torchao makes the weights of linear layers int8
+(`Int8WeightOnlyConfig`) before both run; the tolerance is that of f32, and layers that torchao leaves
+as they are, convolutions among them, stay f32.
+
 With `--race` each is compiled by Inductor, too, with cold caches: calls alternate, the least time of
 each counts. `seconds in the back end` are what this package spends after the capture, and what
 Inductor's `compile_fx_inner` does.
@@ -21,7 +28,8 @@ import warnings
 
 import common
 
-TOLERANCE = 1e-4
+# By mode, of an output's largest value.
+TOLERANCES = {"f32": 1e-4, "autocast": 1.6e-2, "int8": 1e-4}
 
 TORCHVISION = (
     "alexnet convnext_tiny densenet121 efficientnet_b0 maxvit_t mnasnet1_0 mobilenet_v2 "
@@ -139,14 +147,27 @@ def alternating(calls, seconds):
 
 def look_at(maker, given):
     """A row of figures of an architecture."""
-    import tilewright.torch
     import torch
-    from torch._dynamo.utils import compilation_time_metrics
 
     torch._dynamo.reset()
     torch.manual_seed(0)
     module, arguments, named = maker()
     module = module.eval()
+    plain = tensors(module(*arguments, **named))
+    if given.mode == "int8":
+        from torchao.quantization import Int8WeightOnlyConfig, quantize_
+
+        quantize_(module, Int8WeightOnlyConfig())
+    with torch.autocast("cpu", torch.bfloat16, enabled=given.mode == "autocast"):
+        return figures(module, arguments, named, plain, given)
+
+
+def figures(module, arguments, named, plain, given):
+    """A row of figures of a module; `plain` are its outputs in f32."""
+    import tilewright.torch
+    import torch
+    from torch._dynamo.utils import compilation_time_metrics
+
     call = functools.partial(module, *arguments, **named)
     before = set(map(id, tilewright.torch.reports()))
     compiled = torch.compile(module, backend="tilewright")
@@ -155,8 +176,12 @@ def look_at(maker, given):
     reports = [it for it in tilewright.torch.reports() if id(it) not in before]
     row = {
         "difference": difference(found, wanted),
+        "from_f32": difference(found, plain),
+        "eager_from_f32": difference(wanted, plain),
         "nodes": sum(it.nodes for it in reports),
         "eager": sum(len(it.eager) for it in reports),
+        "refused": sorted({f"{name}: {why.splitlines()[0]}"
+                           for it in reports for _, name, why in it.eager}),
         "seconds": sum(it.seconds for it in reports),
     }
     if given.race:
@@ -166,6 +191,14 @@ def look_at(maker, given):
         row["inductor_seconds"] = sum(compilation_time_metrics.get("compile_fx_inner", [0]))
         row["ms"], row["inductor_ms"] = alternating([ours, other], given.seconds)
     return row
+
+
+def is_right(row, mode):
+    """Whether a row's outputs are right, and no node stayed with PyTorch."""
+    reached = row["difference"] <= TOLERANCES[mode]
+    if mode == "autocast":
+        reached |= row["from_f32"] <= row["eager_from_f32"]
+    return reached and not row["eager"]
 
 
 def mean(values):
@@ -178,37 +211,60 @@ def main():
     )
     options.add_argument("names", nargs="*", help="architectures")
     options.add_argument("--race", action="store_true", help="beside Inductor")
+    modes = options.add_mutually_exclusive_group()
+    for mode in ("autocast", "int8"):
+        modes.add_argument(f"--{mode}", dest="mode", action="store_const", const=mode)
     options.add_argument("--seconds", type=float, default=4.0, help="of calls, each architecture")
-    options.add_argument("--name", default="torch-compile", help="of the files in bench/results/")
+    options.add_argument("--name", help="of the files in bench/results/")
+    options.add_argument(
+        "--add", action="store_true", help="to the architectures that the kept result has"
+    )
+    options.set_defaults(mode="f32")
     given = options.parse_args()
     os.environ["TORCHINDUCTOR_FORCE_DISABLE_CACHES"] = "1"
     import torch
 
     torch.set_num_threads(1)
-    origin, makers, result = common.origin(), architectures(), {}
+    origin, makers, result, failed = common.origin(), architectures(), {}, {}
+    title = f"torch.compile, 1 thread, {given.mode}"
+    usual = "torch-compile" if given.mode == "f32" else f"torch-compile-{given.mode}"
+    if given.add:
+        result = common.kept(given.name or usual, "architectures")
     unknown = [name for name in given.names if name not in makers]
     if unknown:
         options.error(f"no architecture is called {', '.join(unknown)}: {', '.join(makers)}")
-    for name in given.names or makers:
-        with torch.no_grad(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            result[name] = look_at(makers[name], given)
-        print(name, result[name], flush=True)
+    try:
+        for name in given.names or makers:
+            with torch.no_grad(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                try:
+                    result[name] = {**look_at(makers[name], given), "commit": origin["commit"]}
+                except Exception as error:
+                    said = f"{type(error).__name__}: {error}".splitlines()[0]
+                    failed[name] = common.without_paths(said)
+            print(name, result.get(name) or failed[name], flush=True)
+    except KeyboardInterrupt:
+        print("interrupted: what is done so far is kept")
     header = ["architecture", "difference", "nodes", "eager", "seconds in the back end"]
     keys = ["difference", "nodes", "eager", "seconds"]
     if given.race:
         header += ["Inductor's", "ms", "Inductor ms"]
         keys += ["inductor_seconds", "ms", "inductor_ms"]
+    if given.mode == "autocast":
+        header[2:2] = ["from eager in f32", "eager's under autocast"]
+        keys[1:1] = ["from_f32", "eager_from_f32"]
     rows = [[name, *(row[key] for key in keys)] for name, row in result.items()]
-    right = [row["difference"] <= TOLERANCE and not row["eager"] for row in result.values()]
-    text = common.table(header, rows) + f"\n\n{sum(right)} of {len(right)} right.\n"
-    if given.race:
+    right = [is_right(row, given.mode) for row in result.values()]
+    text = common.table(header, rows) + f"\n\n{sum(right)} of {len(right) + len(failed)} right.\n"
+    text += "".join(f"\n- {name}: {said}" for name, said in failed.items())
+    for name, row in result.items():
+        text += "".join(f"\n- {name}: {common.without_paths(it)}" for it in row["refused"])
+    if given.race and result:
         speeds = [row["inductor_ms"] / row["ms"] for row in result.values()]
         compiles = [row["inductor_seconds"] / row["seconds"] for row in result.values()]
         text += f"Inductor's time over ours {mean(speeds):.2f} (least {min(speeds):.2f}), "
         text += f"in the back end {mean(compiles):.0f} (least {min(compiles):.0f}).\n"
-    title = "torch.compile, 1 thread, f32"
-    common.keep(given.name, title, {"origin": origin, "architectures": result}, text)
+    common.keep(given.name or usual, title, {"origin": origin, "architectures": result}, text)
 
 
 if __name__ == "__main__":

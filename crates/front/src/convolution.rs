@@ -184,7 +184,7 @@ pub fn convolve_transposed(
     kernel: Vec<i64>,
     (strides, dilations): (&[i64], &[i64]),
     placed: &[TransposedAxis],
-    groups: i64,
+    (groups, dtype): (i64, DType),
 ) -> Accepted<Operand> {
     let which = "axis 1 of the input, axis 0 of the weights";
     graph.assume_equal_axes(&x.shape()[1], &w.shape()[0], which)?;
@@ -196,7 +196,7 @@ pub fn convolve_transposed(
         kernel,
         inputs_first: true,
         accumulator: graph::accumulator_of(x.dtype()),
-        dtype: x.dtype(),
+        dtype,
     };
     let phases: Vec<Option<Phases>> = (0..placed.len())
         .map(|axis| Phases::of(convolution.kernel[axis], strides[axis], dilations[axis]))

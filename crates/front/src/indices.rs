@@ -1,11 +1,11 @@
 //! Reading at indices that are data.
 
-use graph::Known;
+use graph::{Known, Op};
 use sym::Expr;
 use tensor::DType;
 
 use crate::value::Operand;
-use crate::writer::{Accepted, Graph, shape_error, type_error};
+use crate::writer::{Accepted, Graph, shape_error, type_error, unsupported};
 
 /// Indices as i64, negative ones counted from the end of an axis. Known ones are checked.
 pub fn wrapped_indices(graph: &mut Graph, value: &Operand, extent: &Expr) -> Accepted<Operand> {
@@ -33,6 +33,31 @@ pub fn wrapped_indices(graph: &mut Graph, value: &Operand, extent: &Expr) -> Acc
     let wrapped = graph.add(&value, &extent)?;
     let negative = graph.less(&value, &zero)?;
     graph.select(&negative, &wrapped, &value)
+}
+
+/// The indices of true elements: `[n, rank]`, where `n` is a new symbol unless they are known.
+pub fn true_indices(graph: &mut Graph, condition: &Operand) -> Accepted<Operand> {
+    if let (Some(known), Some(shape)) = (condition.known(), condition.constant_shape())
+        && let Some(flags) = known.iter().map(Known::constant).collect::<Option<Vec<_>>>()
+    {
+        let mut places = Vec::new();
+        let mut count = 0;
+        for (mut number, _) in flags.iter().enumerate().filter(|(_, flag)| flag.as_bool()) {
+            let mut tuple = vec![0; shape.len()];
+            for (at, extent) in tuple.iter_mut().zip(&shape).rev() {
+                (*at, number) = (number % extent, number / extent);
+            }
+            places.extend(tuple.into_iter().map(|at| Known::of(DType::I64, Expr::from(at))));
+            count += 1;
+        }
+        return Ok(Operand::of_known(DType::I64, &[count, shape.len()], places));
+    }
+    if condition.rank() == 0 {
+        return Err(unsupported("the indices of a scalar"));
+    }
+    let (buffer, count) = graph.primitive_pair(Op::NonZero, &[condition])?;
+    let count = graph.bind(&count, &buffer.shape()[0].clone())?;
+    graph.slice_axis(&buffer, 0, Expr::ZERO, 1, count)
 }
 
 /// Slices of the data at indices, not negative, along an axis.

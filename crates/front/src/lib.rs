@@ -62,12 +62,14 @@ pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
-pub use indices::{elementwise_indices, gather_axis, shared_axes, without_axes, wrapped_indices};
+pub use indices::{
+    elementwise_indices, gather_axis, shared_axes, true_indices, without_axes, wrapped_indices,
+};
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
 pub use pooling::{max_indices, reduce_windows, window_counts};
 pub use port::{Port, PortExtent, in_order, ports, unknown_input};
-pub use products::product;
+pub use products::{product, product_as};
 pub use shapes::with_shapes;
 pub use standard::{
     gelu_of, in_channel_groups, inverse_deviation, over_root_mean_square, over_sum,

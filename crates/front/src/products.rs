@@ -1,10 +1,17 @@
 //! Matrix products of stacks of matrices.
 
+use tensor::DType;
+
 use crate::value::Operand;
 use crate::writer::{Accepted, Graph, shape_error, type_error};
 
 /// The matrix product as NumPy's `matmul`, of one element type.
 pub fn product(graph: &mut Graph, a: &Operand, b: &Operand) -> Accepted<Operand> {
+    product_as(graph, a, b, a.dtype())
+}
+
+/// As [`product`], with a result of this element type.
+pub fn product_as(graph: &mut Graph, a: &Operand, b: &Operand, dtype: DType) -> Accepted<Operand> {
     if a.dtype() != b.dtype() {
         let (a, b) = (a.dtype(), b.dtype());
         return Err(type_error(format!("a product of {a} and {b}")));
@@ -32,5 +39,5 @@ pub fn product(graph: &mut Graph, a: &Operand, b: &Operand) -> Accepted<Operand>
         }
     }
     let (a, b) = (graph.refine(a, &left)?, graph.refine(b, &right)?);
-    graph.matmul(&a, &b)
+    graph.matmul_as(&a, &b, dtype)
 }

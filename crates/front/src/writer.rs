@@ -349,8 +349,13 @@ impl Graph {
 
     /// The matrix product of values whose extents agree as expressions.
     pub fn matmul(&mut self, lhs: &Operand, rhs: &Operand) -> Accepted<Operand> {
+        self.matmul_as(lhs, rhs, lhs.dtype())
+    }
+
+    /// As [`Self::matmul`], with a result of this element type.
+    pub fn matmul_as(&mut self, lhs: &Operand, rhs: &Operand, dtype: DType) -> Accepted<Operand> {
         let (lhs, rhs) = (self.data(lhs)?, self.data(rhs)?);
-        let built = self.builder.matmul(lhs, rhs);
+        let built = self.builder.matmul_as(lhs, rhs, dtype);
         self.built(built)
     }
 

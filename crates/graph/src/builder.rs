@@ -573,10 +573,16 @@ impl FunctionBuilder {
     /// The matrix product as NumPy's `matmul`: batch axes broadcast, rank 1 is a row or a column.
     /// Sums are formed in [`accumulator_of`] the element type, which is the result's.
     pub fn matmul(&mut self, lhs: ValueId, rhs: ValueId) -> Built {
-        let (left, right) = (self.shape(lhs)?, self.shape(rhs)?);
         let dtype = self.dtype(lhs)?;
+        self.matmul_as(lhs, rhs, dtype)
+    }
+
+    /// As [`Self::matmul`], with a result of this element type.
+    pub fn matmul_as(&mut self, lhs: ValueId, rhs: ValueId, dtype: DType) -> Built {
+        let (left, right) = (self.shape(lhs)?, self.shape(rhs)?);
+        let accumulator = accumulator_of(self.dtype(lhs)?);
         let space = matmul_space(&left, &right, &|symbol| self.function.symbol_name(symbol))?;
-        self.contract(space, lhs, rhs, accumulator_of(dtype), dtype)
+        self.contract(space, lhs, rhs, accumulator, dtype)
     }
 
     /// Index of the greatest or least element along an axis, which disappears.

@@ -1,9 +1,10 @@
 //! The nodes of a trace one after the other.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use base::{Diagnostic, Limits, codes};
+use base::{Diagnostic, Id, Limits, codes};
 use front::{Accepted, Graph, Operand, shape_error, type_error};
 use graph::{TensorType, Type};
 use module::Module;
@@ -45,19 +46,29 @@ impl Values {
 struct Importer {
     graph: Graph,
     values: Values,
+    /// What the symbols of the trace are here; none of those that no node has defined yet.
+    sizes: Vec<Option<Expr>>,
+    /// Whether nodes define sizes, so that the trace's symbols are not those of the graph.
+    has_data_sizes: bool,
 }
 
 impl Importer {
     /// The symbols and the inputs of a trace.
     fn begin(trace: &AtenTrace, limits: &Limits) -> Accepted<Importer> {
         let mut graph = Graph::new("main", limits.clone());
+        let mut sizes = Vec::new();
         for symbol in &trace.symbols {
             let range = symbol.range.intersect(Range::new(0, limits.dimension));
-            graph.builder.symbol(&symbol.name, range);
+            sizes.push((!symbol.is_data).then(|| {
+                let symbol = graph.builder.symbol(&symbol.name, range);
+                Expr::symbol(symbol)
+            }));
         }
-        let mut importer = Importer { graph, values: Values::default() };
+        let has_data_sizes = trace.symbols.iter().any(|symbol| symbol.is_data);
+        let mut importer = Importer { graph, values: Values::default(), sizes, has_data_sizes };
         for (name, declared) in &trace.inputs {
             let place = |found: Diagnostic| found.at(format!("input \"{name}\""));
+            let declared = &declared.map(&mut |extent| importer.here(extent));
             let value = importer.parameter(name, declared).map_err(place)?;
             importer.values.insert(name, vec![Some(value)], Some(declared));
         }
@@ -73,14 +84,82 @@ impl Importer {
         Ok(Operand::of_node(id, ty))
     }
 
+    /// An expression over the trace's symbols as one over the graph's.
+    fn here(&self, expr: &Expr) -> Expr {
+        expr.substitute(&mut |symbol| self.sizes.get(symbol.index())?.clone())
+    }
+
+    /// The symbol of the trace that an extent is, if no node has defined it yet.
+    fn undefined(&self, extent: &Expr) -> Option<usize> {
+        let symbol = extent.as_symbol()?.index();
+        self.sizes.get(symbol)?.is_none().then_some(symbol)
+    }
+
     /// Lowers a node.
     fn call(&mut self, call: &TraceNode) -> Accepted<()> {
         let place = || format!("node \"{}\" ({})", call.name, call.operator);
-        let results = lower(&mut self.graph, call, &self.values);
+        let lowered = self.lower(call).map_err(|found| found.or_at(place))?;
         let declared = call.types.first().and_then(Option::as_ref);
-        let results = results.map_err(|found| found.or_at(place))?;
-        self.values.insert(&call.name, results, declared);
+        self.values.insert(&call.name, lowered, declared);
         Ok(())
+    }
+
+    /// A node over the graph's symbols.
+    fn call_here<'a>(&self, call: &'a TraceNode) -> Cow<'a, TraceNode> {
+        if !self.has_data_sizes {
+            return Cow::Borrowed(call);
+        }
+        let here = &mut |expr: &Expr| self.here(expr);
+        let mut own = call.clone();
+        own.types.iter_mut().flatten().for_each(|declared| *declared = declared.map(here));
+        own.arguments.iter_mut().for_each(|argument| *argument = argument.map(here));
+        own.named.iter_mut().for_each(|(_, argument)| *argument = argument.map(here));
+        Cow::Owned(own)
+    }
+
+    /// The results of a node, each of the type that the node declares.
+    fn lower(&mut self, call: &TraceNode) -> Accepted<Vec<Option<Operand>>> {
+        let graph = &mut self.graph;
+        let location = graph.builder.locations().node(call.name.clone(), call.operator.clone());
+        graph.builder.set_location(location);
+        if call.operator == "getitem" {
+            let value = item(call, &self.values)?;
+            return Ok(vec![Some(value)]);
+        }
+        let Some(function) = operators::find(&call.operator) else {
+            return Err(operators::unsupported_operator(&call.operator));
+        };
+        let mut extents = call.types.iter().flatten().flat_map(|declared| &declared.shape);
+        let defines_size = extents.any(|extent| self.undefined(extent).is_some());
+        let own = self.call_here(call);
+        let node = Node { call: &own, values: &self.values, defines_size };
+        let results = function(&node, &mut self.graph)?;
+        self.define_sizes(call, &results);
+        let own = if defines_size { self.call_here(call) } else { own };
+        checked(&mut self.graph, &own, results)
+    }
+
+    /// Lets the sizes that a node would define be given.
+    fn declare_sizes(&mut self, trace: &AtenTrace, call: &TraceNode) {
+        for extent in call.types.iter().flatten().flat_map(|declared| &declared.shape) {
+            if let Some(number) = self.undefined(extent) {
+                let symbol = &trace.symbols[number];
+                let own = self.graph.builder.symbol(&symbol.name, symbol.range);
+                self.sizes[number] = Some(Expr::symbol(own));
+            }
+        }
+    }
+
+    /// Takes note of the sizes that the results of a node have first.
+    fn define_sizes(&mut self, call: &TraceNode, results: &[Operand]) {
+        for (declared, result) in call.types.iter().zip(results) {
+            let extents = declared.iter().flat_map(|declared| &declared.shape);
+            for (extent, own) in extents.zip(result.shape()) {
+                if let Some(symbol) = self.undefined(extent) {
+                    self.sizes[symbol] = Some(own.clone());
+                }
+            }
+        }
     }
 }
 
@@ -126,10 +205,12 @@ pub fn refused(trace: &AtenTrace, limits: &Limits) -> Vec<(String, Diagnostic)> 
     for call in &trace.calls {
         let Err(found) = importer.call(call) else { continue };
         refused.push((call.name.clone(), found));
+        importer.declare_sizes(&trace, call);
+        let own = importer.call_here(call);
         let given = |ty: &Option<Declared>| {
             ty.as_ref().and_then(|ty| importer.parameter(&call.name, ty).ok())
         };
-        let results = call.types.iter().map(given).collect();
+        let results = own.types.iter().map(given).collect();
         let declared = call.types.first().and_then(Option::as_ref);
         importer.values.insert(&call.name, results, declared);
     }
@@ -160,18 +241,12 @@ pub(crate) fn value_of(values: &Values, name: &str) -> Accepted<Operand> {
     }
 }
 
-/// The results of a node, each of the type that the node declares.
-fn lower(graph: &mut Graph, call: &TraceNode, values: &Values) -> Accepted<Vec<Option<Operand>>> {
-    let location = graph.builder.locations().node(call.name.clone(), call.operator.clone());
-    graph.builder.set_location(location);
-    if call.operator == "getitem" {
-        let value = item(call, values)?;
-        return Ok(vec![Some(value)]);
-    }
-    let Some(function) = operators::find(&call.operator) else {
-        return Err(operators::unsupported_operator(&call.operator));
-    };
-    let results = function(&Node { call, values }, graph)?;
+/// The results of a node, if they are as many and of the types as the node declares.
+fn checked(
+    graph: &mut Graph,
+    call: &TraceNode,
+    results: Vec<Operand>,
+) -> Accepted<Vec<Option<Operand>>> {
     if results.len() < call.types.iter().rposition(Option::is_some).map_or(0, |last| last + 1) {
         return Err(front::unsupported(format!("it gives {} results here", results.len())));
     }

@@ -2,7 +2,9 @@
 //! be.
 
 use base::{Diagnostic, codes};
-use front::{Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error};
+use front::{
+    Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error, unsupported,
+};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
@@ -18,6 +20,8 @@ pub(crate) type Lowered = Accepted<Vec<Operand>>;
 pub(crate) struct Node<'a> {
     pub(crate) call: &'a TraceNode,
     pub(crate) values: &'a Values,
+    /// Whether the node is to define a size, so that the trace does not know the results' shapes.
+    pub(crate) defines_size: bool,
 }
 
 impl Node<'_> {
@@ -120,6 +124,13 @@ impl Node<'_> {
 
     /// What the trace says of a result.
     pub(crate) fn result(&self, number: usize) -> Accepted<&Declared> {
+        if self.defines_size {
+            return Err(unsupported("a result whose size data decide"));
+        }
+        self.declared(number)
+    }
+
+    fn declared(&self, number: usize) -> Accepted<&Declared> {
         let found = self.call.types.get(number).and_then(Option::as_ref);
         found.ok_or_else(|| shape_error(format!("the trace has no result {number}")))
     }
@@ -131,7 +142,7 @@ impl Node<'_> {
 
     /// The element type of the first result.
     pub(crate) fn dtype(&self) -> Accepted<DType> {
-        self.result(0).map(|declared| declared.dtype)
+        self.declared(0).map(|declared| declared.dtype)
     }
 
     // --- numbers ---

@@ -3,6 +3,7 @@
 //! ```text
 //! trace {
 //!   symbol s0: 2..=4096
+//!   symbol u0: 0.. data
 //!   input %x: f32[s0, 3]
 //!   weight %w: f32[4, 3]
 //!   %t: f32[3, 4] = aten.t.default(%w)
@@ -15,8 +16,9 @@
 //!
 //! An argument is `none`, `true`, `false`, a float, a string, an element type, an expression over
 //! symbols, a value or a list of arguments. A type may say `strides [1, 4]` behind it. A result
-//! that a node does not give has type `none`. Names are free of meaning; the order of inputs and
-//! weights is that of the values given for them.
+//! that a node does not give has type `none`. A symbol marked `data` stands for a size that data
+//! decide: the first node with a result that has it for an extent defines it. Names are free of
+//! meaning; the order of inputs and weights is that of the values given for them.
 
 use base::Id;
 use base::text::{Parser, TextError, Token};
@@ -45,6 +47,8 @@ pub struct TraceSymbol {
     pub name: String,
     /// The values that it may take.
     pub range: Range,
+    /// Whether data decide it, by the first node that has it for an extent of a result.
+    pub is_data: bool,
 }
 
 /// The type of a value.
@@ -99,6 +103,26 @@ pub enum TraceArgument {
 
 type Parsed<T> = Result<T, TextError>;
 
+impl Declared {
+    /// The type with each extent replaced.
+    pub(crate) fn map(&self, replaced: &mut dyn FnMut(&Expr) -> Expr) -> Declared {
+        Declared { shape: self.shape.iter().map(replaced).collect(), ..self.clone() }
+    }
+}
+
+impl TraceArgument {
+    /// The argument with each integer replaced.
+    pub(crate) fn map(&self, replaced: &mut dyn FnMut(&Expr) -> Expr) -> TraceArgument {
+        match self {
+            TraceArgument::Integer(number) => TraceArgument::Integer(replaced(number)),
+            TraceArgument::List(items) => {
+                TraceArgument::List(items.iter().map(|item| item.map(replaced)).collect())
+            }
+            other => other.clone(),
+        }
+    }
+}
+
 impl AtenTrace {
     /// Reads a trace.
     ///
@@ -127,7 +151,8 @@ impl AtenTrace {
             let name = parser.identifier()?.to_owned();
             parser.expect(":")?;
             let range = sym::parse_range(parser)?;
-            self.symbols.push(TraceSymbol { name, range });
+            let is_data = parser.keyword("data");
+            self.symbols.push(TraceSymbol { name, range, is_data });
         } else if parser.keyword("input") {
             let declared = self.parse_declaration(parser)?;
             self.inputs.push(declared);

@@ -152,6 +152,109 @@ class TorchCompile(unittest.TestCase):
         self.assertIn("aten._linalg_eigh", said[0])
         self.assertEqual(backend.reports()[0].pieces, 2)
 
+    def test_sizes_that_data_decide(self):
+        def chosen(x):
+            places = torch.nonzero(x > 0)
+            return places, x[x > 0] * 2, places.shape[0]
+
+        def few(x):
+            places = torch.nonzero(x > 0)
+            torch._check(places.shape[0] <= 3)
+            return places + 1
+
+        with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True), torch.no_grad():
+            compiled = torch.compile(chosen, backend="tilewright", fullgraph=True)
+            bounded = torch.compile(few, backend="tilewright", fullgraph=True)
+            for seed in range(4):
+                torch.manual_seed(seed)
+                inputs = torch.randn(5, 4)
+                for found, wanted in zip(compiled(inputs), chosen(inputs)):
+                    self.assertEqual(type(found), type(wanted))
+                    self.assertTrue(torch.equal(torch.as_tensor(found), torch.as_tensor(wanted)))
+            self.assert_equal(bounded(torch.tensor([1.0, -1.0, 2.0, -2.0])), torch.tensor([[1], [3]]))
+            with self.assertRaises(RuntimeError):
+                bounded(torch.ones(4))
+        self.assertFalse(any(it.eager for it in backend.reports()))
+
+    def test_a_bound_of_memory_keeps_less_for_the_backward_half(self):
+        def kept(options):
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            layers = [layer for _ in range(4) for layer in (torch.nn.Linear(64, 64), torch.nn.GELU())]
+            module, inputs = torch.nn.Sequential(*layers), torch.randn(32, 64)
+            compiled = torch.compile(module, backend="tilewright", options=options)
+            held = {}
+
+            def note(tensor):
+                storage = tensor.untyped_storage()
+                held[storage.data_ptr()] = storage.nbytes()
+                return tensor
+
+            with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+                loss = compiled(inputs).square().mean()
+            loss.backward()
+            return sum(held.values()), [it.grad for it in module.parameters()]
+
+        (usual, first), (less, second) = kept({}), kept({"memory": 0.0})
+        self.assertLess(less, usual)
+        for one, two in zip(first, second):
+            self.assert_equal(one, two)
+        with self.assertRaises(Exception) as raised:
+            kept({"memory": 2})
+        self.assertIn("memory", str(raised.exception))
+
+    def test_an_optimiser_is_compiled(self):
+        modules = [perceptron(), perceptron()]
+        torch.manual_seed(1)
+        inputs = torch.randn(8, 16)
+        for number, module in enumerate(modules):
+            optimiser = torch.optim.AdamW(module.parameters(), 0.01)
+            step = optimiser.step
+            if number == 0:
+                step = torch.compile(step, backend="tilewright")
+            for _ in range(5):
+                optimiser.zero_grad()
+                module(inputs).square().mean().backward()
+                step()
+        for ours, theirs in zip(*(module.parameters() for module in modules)):
+            self.assert_equal(ours, theirs)
+        # The first step makes the state.
+        self.assertLessEqual(sum(it.compiles for it in backend.reports()), 2)
+        self.assertEqual(sum(it.refits for it in backend.reports()), 0)
+        self.assertFalse(any(it.eager for it in backend.reports()))
+
+    def test_dropout_draws_what_eager_draws(self):
+        layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.2, batch_first=True)
+        module, inputs = torch.nn.TransformerEncoder(layer, 2).train(), torch.randn(3, 7, 32)
+        other = copy.deepcopy(module)
+        compiled = torch.compile(other, backend="tilewright")
+        for seed in range(2):
+            for one, each in ((module, module), (compiled, other)):
+                torch.manual_seed(seed)
+                one(inputs).square().sum().backward()
+        for ours, theirs in zip(other.parameters(), module.parameters()):
+            self.assert_equal(ours.grad, theirs.grad, 1e-3)
+        self.assertTrue(all(it.pieces == 1 and not it.eager for it in backend.reports()))
+
+    def test_what_is_drawn_and_what_is_refused_in_one_graph(self):
+        def noisy(x):
+            values = torch.linalg.eigvalsh(x @ x.t())
+            return torch.rand_like(values) + torch.relu(values) + torch.randn(4)
+
+        compiled, inputs = torch.compile(noisy, backend="tilewright"), torch.randn(4, 4)
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore", backend.EagerWarning)
+            torch.manual_seed(3)
+            wanted = noisy(inputs)
+            torch.manual_seed(3)
+            self.assert_equal(compiled(inputs), wanted, 1e-4)
+        self.assertEqual(len(backend.reports()[0].eager), 1)
+
+    def test_autocast(self):
+        module, inputs = perceptron().eval(), torch.randn(5, 16)
+        with torch.autocast("cpu", torch.bfloat16):
+            self.check(module, inputs, tolerance=1.6e-2)
+
     def test_results_outlive_the_model(self):
         compiled = torch.compile(perceptron().eval(), backend="tilewright")
         with torch.no_grad():

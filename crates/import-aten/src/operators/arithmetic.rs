@@ -70,7 +70,8 @@ pub(super) fn sum(node: &Node<'_>, graph: &mut Graph, function: F, turned: bool)
     if node.argument(2, "alpha").is_some() {
         let alpha = node.operand_as(graph, (2, "alpha"), dtype)?;
         if alpha.numbers().is_none_or(|numbers| numbers.iter().any(|it| it.as_f64() != 1.0)) {
-            *scaled = graph.mul(scaled, &alpha)?;
+            let function = if dtype == DType::Bool { F::And } else { F::Mul };
+            *scaled = graph.map(function, &[scaled, &alpha])?;
         }
     }
     let (first, second) = if turned { (&b, &a) } else { (&a, &b) };
@@ -142,8 +143,29 @@ pub(super) fn power(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         Some(1.0) => a,
         Some(2.0) if dtype != DType::Bool => graph.square(&a)?,
         Some(0.5) if dtype.is_float() => graph.sqrt(&a)?,
-        _ => graph.map(F::Pow, &[&a, &b])?,
+        Some(number) if number >= 0.0 => graph.map(F::Pow, &[&a, &b])?,
+        _ => {
+            let power = graph.map(F::Pow, &[&a, &b])?;
+            if dtype.is_integer() { of_zero(graph, (&a, &b), &power)? } else { power }
+        }
     }])
+}
+
+/// Powers of integers, those of zero to negative exponents being zero.
+fn of_zero(graph: &mut Graph, (a, b): (&Operand, &Operand), power: &Operand) -> Accepted<Operand> {
+    let zero = graph.number(power.dtype(), 0.0);
+    let is_zero = graph.map(F::Eq, &[a, &zero])?;
+    let is_below = graph.less(b, &zero)?;
+    let is_quotient = graph.map(F::And, &[&is_zero, &is_below])?;
+    graph.select(&is_quotient, &zero, power)
+}
+
+/// Signs; that of a boolean is itself.
+pub(super) fn sign(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    match node.dtype()? {
+        DType::Bool => same(node, graph),
+        _ => unary(node, graph, F::Sign),
+    }
 }
 
 /// A comparison in the operands' common type.

@@ -66,7 +66,7 @@ fn with_running(node: &Node<'_>, graph: &mut Graph, epsilon: usize) -> Lowered {
         inverse,
     };
     let mut results = vec![by_channel(graph, &x, &channels)?];
-    for number in 1..node.call.types.len() {
+    for number in 1..node.call.types.len().min(3) {
         let nothing = graph.full(&[Expr::ZERO], Scalar::zero(DType::F32))?;
         results.push(empty(node, graph, number)?.unwrap_or(nothing));
     }
@@ -87,10 +87,14 @@ pub(super) fn batch(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// `_native_batch_norm_legit_functional(x, weight, bias, mean, var, training, momentum, eps)`: the
-/// result, the batch's mean and inverse deviation, and the statistics after it.
+/// result, the batch's mean and inverse deviation, and the statistics after it. Outside of training
+/// the former are empty, and the latter as they were.
 pub(super) fn batch_functional(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if !node.flag(5, "training", false)? {
-        return Err(unsupported("statistics that stay, with results of training"));
+        let mut results = with_running(node, graph, 7)?;
+        results.truncate(3);
+        results.extend([node.tensor(3, "running_mean")?, node.tensor(4, "running_var")?]);
+        return of_declared_types(node, graph, &results);
     }
     let x = node.tensor(0, "input")?;
     let momentum = node.number(6, "momentum")?.unwrap_or(0.1);
@@ -121,7 +125,14 @@ pub(super) fn batch_functional(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         inverse,
     };
     results[0] = by_channel(graph, &x, &channels)?;
-    Ok(results)
+    of_declared_types(node, graph, &results)
+}
+
+/// Results in the types that the trace says: of short floats the statistics may be wide or short.
+fn of_declared_types(node: &Node<'_>, graph: &mut Graph, results: &[Operand]) -> Lowered {
+    let declared = node.call.types.iter().map(|ty| ty.as_ref().map(|ty| ty.dtype));
+    let each = results.iter().zip(declared);
+    each.map(|(value, dtype)| graph.cast(value, dtype.unwrap_or(value.dtype()))).collect()
 }
 
 /// The last axes standardised, then scaled and shifted by element; mean and inverse deviation.

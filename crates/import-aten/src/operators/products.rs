@@ -14,17 +14,23 @@ pub(super) fn matmul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![front::product(graph, &a, &b)?])
 }
 
-/// `beta * self + alpha * (a @ b)`
+/// `beta * self + alpha * (a @ b)`, rounded once.
 pub(super) fn product_and_sum(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let addend = node.tensor(0, "self")?;
     let (a, b) = (node.tensor(1, "mat1")?, node.tensor(2, "mat2")?);
-    let product = front::product(graph, &a, &b)?;
-    let product = scaled(node, graph, &product, "alpha", 4)?;
-    if node.number(3, "beta")? == Some(0.0) {
-        return Ok(vec![product]);
+    let product = wide_product(graph, &a, &b)?;
+    let mut result = scaled(node, graph, &product, "alpha", 4)?;
+    if node.number(3, "beta")? != Some(0.0) {
+        let addend = graph.widen(&addend)?;
+        let addend = scaled(node, graph, &addend, "beta", 3)?;
+        result = graph.add(&result, &addend)?;
     }
-    let addend = scaled(node, graph, &addend, "beta", 3)?;
-    Ok(vec![graph.add(&product, &addend)?])
+    Ok(vec![graph.cast(&result, a.dtype())?])
+}
+
+/// A product of short floats as the sums are formed, of others in their own type.
+fn wide_product(graph: &mut Graph, a: &Operand, b: &Operand) -> Accepted<Operand> {
+    front::product_as(graph, a, b, graph::accumulator_of(a.dtype()))
 }
 
 fn scaled(
@@ -43,15 +49,16 @@ fn scaled(
     }
 }
 
-/// `input @ weight.T + bias`
+/// `input @ weight.T + bias`, rounded once.
 pub(super) fn linear(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, weight) = (node.tensor(0, "input")?, node.tensor(1, "weight")?);
     let turned = if weight.rank() == 2 { graph.transpose(&weight, &[1, 0])? } else { weight };
-    let product = front::product(graph, &x, &turned)?;
-    Ok(vec![match node.optional_tensor(2, "bias")? {
-        Some(bias) => graph.add(&product, &bias)?,
-        None => product,
-    }])
+    let Some(bias) = node.optional_tensor(2, "bias")? else {
+        return Ok(vec![front::product(graph, &x, &turned)?]);
+    };
+    let (product, bias) = (wide_product(graph, &x, &turned)?, graph.widen(&bias)?);
+    let result = graph.add(&product, &bias)?;
+    Ok(vec![graph.cast(&result, x.dtype())?])
 }
 
 /// The attributes of a convolution by their places in its operator's signature.
@@ -90,7 +97,8 @@ pub(super) fn convolution_backward(node: &Node<'_>, graph: &mut Graph) -> Lowere
     let gradient = node.tensor(0, "grad_output")?;
     let sources = [node.tensor(1, "input")?, node.tensor(2, "weight")?];
     let mut results = gradients(graph, &sources, &gradient, |graph, operands| {
-        convolved(node, graph, (&operands[0], &operands[1]), &places, is_transposed)
+        let dtype = gradient.dtype();
+        convolved(node, graph, (&operands[0], &operands[1], dtype), &places, is_transposed)
     })?;
     let channels = sources[0].rank() + 1 - sources[1].rank();
     let axes: Vec<usize> = (0..gradient.rank()).filter(|&axis| axis != channels).collect();
@@ -102,19 +110,24 @@ pub(super) fn convolution_backward(node: &Node<'_>, graph: &mut Graph) -> Lowere
 
 fn with_bias(node: &Node<'_>, graph: &mut Graph, places: &Places, is_transposed: bool) -> Lowered {
     let (x, w) = (node.tensor(0, "input")?, node.tensor(1, "weight")?);
-    let result = convolved(node, graph, (&x, &w), places, is_transposed)?;
-    let Some(bias) = node.optional_tensor(2, "bias")? else { return Ok(vec![result]) };
+    let bias = node.optional_tensor(2, "bias")?;
+    // With a bias the sum is rounded once.
+    let dtype = if bias.is_some() { graph::accumulator_of(x.dtype()) } else { x.dtype() };
+    let result = convolved(node, graph, (&x, &w, dtype), places, is_transposed)?;
+    let Some(bias) = bias else { return Ok(vec![result]) };
     // Channels are the first axis where there is no batch.
     let axis = (result.rank() + 1).saturating_sub(w.rank());
+    let bias = graph.cast(&bias, dtype)?;
     let bias = graph.broadcast_axis(&bias, result.shape(), axis)?;
-    Ok(vec![graph.add(&result, &bias)?])
+    let result = graph.add(&result, &bias)?;
+    Ok(vec![graph.cast(&result, x.dtype())?])
 }
 
-/// A convolution without its bias; the input may be without a batch.
+/// A convolution without its bias, in an element type; the input may be without a batch.
 fn convolved(
     node: &Node<'_>,
     graph: &mut Graph,
-    (x, w): (&Operand, &Operand),
+    (x, w, dtype): (&Operand, &Operand, DType),
     places: &Places,
     is_transposed: bool,
 ) -> Accepted<Operand> {
@@ -144,11 +157,11 @@ fn convolved(
         };
         let placed = placed(&x, &kernel, (&strides, &dilations), &padding, &behind);
         let steps = (&strides[..], &dilations[..]);
-        front::convolve_transposed(graph, &x, w, kernel, steps, &placed, groups)?
+        front::convolve_transposed(graph, &x, w, kernel, steps, &placed, (groups, dtype))?
     } else {
         let spatial = x.shape()[2..].to_vec();
         let windows = Windows::new(graph, &spatial, kernel, (strides, dilations), &padding, false)?;
-        let types = (graph::accumulator_of(x.dtype()), x.dtype());
+        let types = (graph::accumulator_of(x.dtype()), dtype);
         front::convolve(graph, &x, w, windows, groups, types)?
     };
     match is_single {

@@ -1,6 +1,6 @@
 //! Reductions along axes, running ones, and the greatest elements.
 
-use front::{Accepted, Graph, Operand, unsupported, without_axes};
+use front::{Accepted, Graph, Known, Operand, gather_axis, unsupported, without_axes};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
@@ -15,10 +15,21 @@ fn reduced(
     reduction: Reduction,
     keep: bool,
 ) -> Accepted<Operand> {
+    let reduction = of_elements(reduction, x.dtype());
     let orders = matches!(reduction, Reduction::Max | Reduction::Min);
     let wide = if orders { x.clone() } else { graph.widen(x)? };
     let result = graph.reduce_axes(&wide, axes, reduction, keep)?;
     graph.cast(&result, x.dtype())
+}
+
+/// What a reduction is of elements of a type: a sum of booleans is whether any holds, their product
+/// whether all do.
+pub(super) fn of_elements(reduction: Reduction, dtype: DType) -> Reduction {
+    match reduction {
+        Reduction::Sum | Reduction::Max if dtype == DType::Bool => Reduction::Or,
+        Reduction::Product | Reduction::Min if dtype == DType::Bool => Reduction::And,
+        other => other,
+    }
 }
 
 /// A reduction in the result's type. The axes are the argument at place 1, all if none are given.
@@ -207,4 +218,70 @@ pub(super) fn log_sum_exp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         false => without_axes(graph, &result, &axes)?,
     };
     Ok(vec![graph.cast(&result, x.dtype())?])
+}
+
+/// `_cdist_forward(x1, x2, p, compute_mode)`: how far the rows of one value are from those of
+/// another, `[.., p, m]` and `[.., r, m]` to `[.., p, r]`.
+pub(super) fn distances(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (a, b) = (node.tensor(0, "x1")?, node.tensor(1, "x2")?);
+    let power = node.number(2, "p")?.unwrap_or(2.0);
+    let (first, second) = (a.rank() - 1, b.rank() - 2);
+    let a =
+        graph.reshape(&a, &[&a.shape()[..first], &[Expr::ONE], &a.shape()[first..]].concat())?;
+    let b =
+        graph.reshape(&b, &[&b.shape()[..second], &[Expr::ONE], &b.shape()[second..]].concat())?;
+    let difference = graph.sub(&a, &b)?;
+    Ok(vec![norm(graph, &difference, power)?])
+}
+
+/// `_pdist_forward(x, p)`: how far each row is from each behind it, as a vector.
+pub(super) fn own_distances(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let power = node.number(1, "p")?.unwrap_or(2.0);
+    let count = x.shape()[0].as_constant();
+    let count = count.ok_or_else(|| unsupported("rows whose number is not fixed"))?;
+    graph.check_size(node.shape()?)?;
+    let pairs = (0..count).flat_map(|row| (row + 1..count).map(move |other| (row, other)));
+    let (rows, others): (Vec<i64>, Vec<i64>) = pairs.unzip();
+    let taken = |graph: &mut Graph, rows: Vec<i64>| -> Accepted<Operand> {
+        let shape = [rows.len()];
+        let known = rows.into_iter().map(|row| Known::of(DType::I64, Expr::from(row)));
+        let index = Operand::of_known(DType::I64, &shape, known.collect());
+        gather_axis(graph, &x, 0, &index)
+    };
+    let (rows, others) = (taken(graph, rows)?, taken(graph, others)?);
+    let difference = graph.sub(&rows, &others)?;
+    Ok(vec![norm(graph, &difference, power)?])
+}
+
+/// The norm of a power along the last axis, which disappears: of 0 how many elements are not zero.
+fn norm(graph: &mut Graph, x: &Operand, power: f64) -> Accepted<Operand> {
+    let (dtype, axes) = (x.dtype(), [x.rank() - 1]);
+    let absolute = graph.map(F::Abs, &[x])?;
+    if power.is_infinite() {
+        return reduced(graph, &absolute, &axes, Reduction::Max, false);
+    }
+    let exponent = |graph: &Graph, number: f64| graph.number(dtype, number);
+    let raised = match power {
+        0.0 => {
+            let zero = graph.number(dtype, 0.0);
+            let counts = graph.map(F::Ne, &[&absolute, &zero])?;
+            graph.cast(&counts, dtype)?
+        }
+        1.0 => absolute,
+        2.0 => graph.square(&absolute)?,
+        _ => {
+            let exponent = exponent(graph, power);
+            graph.map(F::Pow, &[&absolute, &exponent])?
+        }
+    };
+    let sum = reduced(graph, &raised, &axes, Reduction::Sum, false)?;
+    match power {
+        0.0 | 1.0 => Ok(sum),
+        2.0 => graph.map(F::Sqrt, &[&sum]),
+        _ => {
+            let exponent = exponent(graph, 1.0 / power);
+            graph.map(F::Pow, &[&sum, &exponent])
+        }
+    }
 }

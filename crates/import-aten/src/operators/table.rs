@@ -53,7 +53,7 @@ pub(super) const TABLE: &[Operator] = &[
     }),
     row("aten.rsqrt", "default", arithmetic::inverse_root),
     row("aten.sigmoid", "default", arithmetic::sigmoid),
-    row("aten.sign", "default", |node, graph| arithmetic::unary(node, graph, F::Sign)),
+    row("aten.sign", "default", arithmetic::sign),
     row("aten.silu", "default", arithmetic::silu),
     row("aten.sin", "default", |node, graph| arithmetic::unary(node, graph, F::Sin)),
     row("aten.sinh", "default", |node, graph| arithmetic::unary(node, graph, F::Sinh)),
@@ -108,6 +108,8 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.contiguous", "default", arithmetic::same),
     row("aten.detach", "default", arithmetic::same),
     row("aten.dropout", "default", arithmetic::dropout),
+    row("aten.lift", "default", arithmetic::same),
+    row("aten.lift_fresh", "default", arithmetic::same),
     row("aten.lift_fresh_copy", "default", arithmetic::same),
     row("aten.native_dropout", "default", arithmetic::dropout),
     row("aten.to", "dtype dtype_layout", arithmetic::converted),
@@ -148,6 +150,10 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.index", "Tensor", indexing::index),
     row("aten.index_put", "default", indexing::index_put),
     row("aten.index_select", "default", indexing::index_select),
+    row("aten._embedding_bag", "default", indexing::embedding_bag),
+    row("aten._embedding_bag_forward_only", "default", indexing::embedding_bag),
+    row("aten.masked_scatter", "default", indexing::masked_scatter),
+    row("aten.nonzero", "default", indexing::non_zero),
     row("aten.scatter", "src", |node, graph| indexing::scatter(node, graph, "src", None)),
     row("aten.scatter", "value", |node, graph| indexing::scatter(node, graph, "value", None)),
     row("aten.scatter", "reduce", |node, graph| indexing::scatter_by_word(node, graph, "src")),
@@ -210,6 +216,8 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.cumprod", "default", |node, graph| {
         reductions::cumulate(node, graph, Reduction::Product)
     }),
+    row("aten._cdist_forward", "default", reductions::distances),
+    row("aten._pdist_forward", "default", reductions::own_distances),
     row("aten.cumsum", "default", |node, graph| reductions::cumulate(node, graph, Reduction::Sum)),
     row("aten.logsumexp", "default", reductions::log_sum_exp),
     row("aten.max", "default", |node, graph| reductions::reduce_all(node, graph, Reduction::Max)),
@@ -233,6 +241,9 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten._adaptive_avg_pool2d", "default", |node, graph| {
         windows::adaptive_average(node, graph, 2)
     }),
+    row("aten._adaptive_avg_pool3d", "default", |node, graph| {
+        windows::adaptive_average(node, graph, 3)
+    }),
     row("aten.adaptive_avg_pool1d", "default", |node, graph| {
         windows::adaptive_average(node, graph, 1)
     }),
@@ -249,6 +260,7 @@ pub(super) const TABLE: &[Operator] = &[
     // --- made of nothing ---
     row("aten.arange", "default", creation::count),
     row("aten.arange", "start start_step", creation::range),
+    row("prims.empty_strided", "default", |node, graph| creation::constant(node, graph, false)),
     row("aten.empty", "memory_format", |node, graph| creation::constant(node, graph, false)),
     row("aten.eye", "default m", creation::identity),
     row("aten.full", "default", |node, graph| creation::full(node, graph, 1, "fill_value")),

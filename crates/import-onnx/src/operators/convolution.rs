@@ -76,7 +76,7 @@ pub(super) fn conv_transpose(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let dilations = entries(node, "dilations", axes.len(), 1, 1)?;
     let placed = transposed_axes(node, graph, &axes, &kernel, &strides, &dilations)?;
     let steps = (&strides[..], &dilations[..]);
-    let result = convolve_transposed(graph, x, w, kernel, steps, &placed, groups)?;
+    let result = convolve_transposed(graph, x, w, kernel, steps, &placed, (groups, x.dtype()))?;
     Ok(vec![add_bias(graph, result, node.optional(2))?])
 }
 

@@ -1,12 +1,11 @@
 //! Boxes: suppression of those that overlap better ones, and samples of regions of images.
 
-use front::{Accepted, Graph, Operand, constant_shape, shape_error};
+use front::{Accepted, Graph, Operand, constant_shape, shape_error, true_indices};
 use graph::{IterationSpace, Op};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use super::gather_scatter::true_indices;
 use super::windows::{entries, spatial};
 use crate::node::{Node, attribute_error};
 

@@ -1,8 +1,8 @@
 //! Reading and writing at indices that are data.
 
 use front::{
-    Accepted, Graph, Known, Operand, elementwise_indices, gather_axis, reach, shape_error,
-    shared_axes, wrapped_indices,
+    Accepted, Graph, Operand, elementwise_indices, gather_axis, reach, shape_error, shared_axes,
+    true_indices, wrapped_indices,
 };
 use graph::Op;
 use sym::Expr;
@@ -10,7 +10,7 @@ use tensor::{DType, Reduction, Scalar};
 
 use super::Lowered;
 use super::windows::entries;
-use crate::node::{Node, unsupported};
+use crate::node::Node;
 
 /// Slices of the data at indices along an axis.
 pub(super) fn gather(node: &Node<'_>, graph: &mut Graph) -> Lowered {
@@ -193,31 +193,6 @@ pub(super) fn compress(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let index = true_indices(graph, condition)?;
     let index = graph.reshape(&index, &index.shape()[..1])?;
     Ok(vec![gather_axis(graph, &data, axis, &index)?])
-}
-
-/// The indices of true elements: `[n, rank]`, where `n` is a new symbol unless they are known.
-pub(super) fn true_indices(graph: &mut Graph, condition: &Operand) -> Accepted<Operand> {
-    if let (Some(known), Some(shape)) = (condition.known(), condition.constant_shape())
-        && let Some(flags) = known.iter().map(Known::constant).collect::<Option<Vec<_>>>()
-    {
-        let mut places = Vec::new();
-        let mut count = 0;
-        for (mut number, _) in flags.iter().enumerate().filter(|(_, flag)| flag.as_bool()) {
-            let mut tuple = vec![0; shape.len()];
-            for (at, extent) in tuple.iter_mut().zip(&shape).rev() {
-                (*at, number) = (number % extent, number / extent);
-            }
-            places.extend(tuple.into_iter().map(|at| Known::of(DType::I64, Expr::from(at))));
-            count += 1;
-        }
-        return Ok(Operand::of_known(DType::I64, &[count, shape.len()], places));
-    }
-    if condition.rank() == 0 {
-        return Err(unsupported("the indices of a scalar"));
-    }
-    let (buffer, count) = graph.primitive_pair(Op::NonZero, &[condition])?;
-    let count = graph.bind(&count, &buffer.shape()[0].clone())?;
-    graph.slice_axis(&buffer, 0, Expr::ZERO, 1, count)
 }
 
 /// The indices of elements that are not zero: `[rank, n]`.

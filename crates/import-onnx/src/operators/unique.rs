@@ -1,12 +1,11 @@
 //! `Unique`: elements, or slices, each once.
 
-use front::{Accepted, Graph, Operand, Turn, shape_error};
+use front::{Accepted, Graph, Operand, Turn, shape_error, true_indices};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use super::Lowered;
-use super::gather_scatter::true_indices;
 use crate::node::Node;
 use front::gather_axis;
 

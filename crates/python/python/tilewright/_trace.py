@@ -8,6 +8,7 @@ computes sizes leaves nothing behind. ``Trace.text`` is the text, ``Trace.inputs
 
 import json
 import math
+import operator
 
 import torch
 
@@ -36,6 +37,36 @@ def is_size(value):
     return isinstance(value, (int, torch.SymInt)) and not isinstance(value, bool)
 
 
+# Relations of sizes, and what joins them, as Python has them.
+_RELATIONS = {
+    "GreaterThan": ">=", "LessThan": "<=", "StrictGreaterThan": ">", "StrictLessThan": "<",
+    "Equality": "==", "Unequality": "!=",
+}  # fmt: skip
+_JOINED = {"And": " and ", "Or": " or "}
+
+
+def condition(node):
+    """What a node asks of sizes, if it gives nothing and does no more, in words of Python: the text,
+    its symbols, and what is said where it does not hold."""
+    schema = getattr(node.target, "_schema", None)
+    if node.op != "call_function" or schema is None or schema.returns:
+        return None
+    asked = [it.meta.get("val") for it in node.all_input_nodes]
+    words = Words("//", "%")
+    message = f"node {node.name} ({node.target}) does not hold"
+    if len(asked) != 1:
+        return None
+    if isinstance(asked[0], torch.SymBool):
+        message = next((it for it in node.args if isinstance(it, str)), message)
+        return words.relation(asked[0].node.expr), words.symbols, message
+    if isinstance(asked[0], torch.SymInt):
+        low, high = node.kwargs.get("min"), node.kwargs.get("max")
+        size = words.size(asked[0])
+        bounds = [f"{low or 0} <= {size}", *([f"{size} <= {high}"] if high is not None else [])]
+        return " and ".join(bounds), words.symbols, message
+    return None
+
+
 class Words:
     """Sizes as text: ``div`` and ``mod`` are the words for rounded quotients and their rest."""
 
@@ -47,6 +78,20 @@ class Words:
         """An integer, known or not."""
         return str(value) if isinstance(value, int) else self.expression(value.node.expr)
 
+    def relation(self, expression):
+        """A relation of integers, or several joined."""
+        kind = type(expression).__name__
+        if kind in _RELATIONS:
+            left, right = map(self.expression, expression.args)
+            return f"({left} {_RELATIONS[kind]} {right})"
+        if kind in _JOINED:
+            return "(" + _JOINED[kind].join(map(self.relation, expression.args)) + ")"
+        if kind in ("BooleanTrue", "BooleanFalse"):
+            return str(bool(expression))
+        if kind == "Not":
+            return f"(not {self.relation(expression.args[0])})"
+        raise Refused(f"{expression} is no relation of whole numbers")
+
     def expression(self, expression):
         """An expression of sympy over integers."""
         kind = type(expression).__name__
@@ -55,8 +100,8 @@ class Words:
             return str(int(expression)) if expression >= 0 else f"({int(expression)})"
         if expression.is_Symbol:
             name = str(expression)
-            if not name.startswith("s"):
-                raise Refused(f"the size {name} depends on data")
+            if not name.startswith(("s", "u")):
+                raise Refused(f"{name} is no size")
             self.symbols[name] = expression
             return name
         if expression.is_Add:
@@ -82,8 +127,12 @@ class Words:
 
 def _of_size(value):
     """A function from the values of symbols, by name, to an integer that a graph gives."""
-    words = Words("//", "%")
-    code = compile(words.size(value), "<size>", "eval")
+    return _function(Words("//", "%").size(value))
+
+
+def _function(text):
+    """The function of symbols' values, by name, that a text in words of Python is."""
+    code = compile(text, "<size>", "eval")
     return lambda symbols: eval(code, {"min": min, "max": max}, symbols)  # noqa: S307
 
 
@@ -153,25 +202,47 @@ class Writer:
         raise Refused(f"an argument of type {type(value).__name__}")
 
 
-class Trace(Writer):
-    """The trace of a graph. ``static`` are the numbers of placeholders whose tensors are weights."""
+def _read_results(node, values):
+    """A node's values, with nothing in the place of those, but the first, that no other node reads."""
+    users = list(node.users)
+    if not all(it.target is operator.getitem and isinstance(it.args[1], int) for it in users):
+        return values
+    read = {it.args[1] % len(values) for it in users} | {0}
+    return [it if place in read else None for place, it in enumerate(values)]
 
-    def __init__(self, module, static=()):
+
+class Trace(Writer):
+    """The trace of a graph. ``static`` are the numbers of placeholders whose tensors are weights,
+    ``given`` nodes that are not computed: their values stand among the inputs, if there are words
+    for them."""
+
+    def __init__(self, module, static=(), given=()):
         super().__init__()
         self.module = module
         # For each input of the trace, the number of its placeholder.
         self.inputs = []
+        # For each placeholder of a tensor, its element type as the graph has it.
+        self.dtypes = {}
         # For each weight, the number of its placeholder, or the tensor itself.
         self.weights = []
         # For each symbol, how a call's arguments tell it: a placeholder, and an axis of it or none.
         self.sources = {}
-        # For each output: a number of the trace's, a function of the symbols, or a constant.
+        # For each output: a number of the trace's results and their type, or a function of the
+        # symbols.
         self.outputs = []
+        # For each symbol that data decide, where a run tells it: a result of the trace and an axis.
+        self.found = {}
+        # What is asked of sizes: a function of the symbols, and what to say where it is false.
+        self.checks = []
         self.nodes = 0
         self._lines, self._declared, self._results = [], [], []
+        # Symbols that data decide, with the value whose axis has them first.
+        self._defined = {}
         number = 0
         for node in module.graph.nodes:
-            if node.op == "placeholder":
+            if node in given or (node.target is operator.getitem and node.args[0] in given):
+                self._given(node)
+            elif node.op == "placeholder":
                 self._placeholder(node, number, number in static)
                 number += 1
             elif node.op == "get_attr":
@@ -191,14 +262,28 @@ class Trace(Writer):
                 self.sources.setdefault(str(value.node.expr), (number, None))
         elif isinstance(value, torch.Tensor):
             if not is_weight:
-                for axis, extent in enumerate(value.shape):
-                    if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
-                        self.sources.setdefault(str(extent.node.expr), (number, axis))
+                self._tells_sizes(value, number)
             kind, places = ("weight", self.weights) if is_weight else ("input", self.inputs)
             self._declared.append(f"  {kind} %{node.name}: {self.type(value)}")
             places.append(number)
+            self.dtypes[number] = value.dtype
         elif node.users:
             raise Refused(f"input {node.name} is no tensor")
+
+    def _tells_sizes(self, value, number):
+        for axis, extent in enumerate(value.shape):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                self.sources.setdefault(str(extent.node.expr), (number, axis))
+
+    def _given(self, node):
+        value = node.meta.get("val")
+        if isinstance(value, torch.Tensor):
+            try:
+                self._declared.append(f"  input %{node.name}: {self.type(value)}")
+            except Refused:
+                # What reads it has no words, either.
+                return
+            self._tells_sizes(value, None)
 
     def _attribute(self, node):
         value = self.module
@@ -213,32 +298,61 @@ class Trace(Writer):
         value = node.meta.get("val")
         if is_size(value) or isinstance(value, (bool, float, torch.SymBool, torch.SymFloat)):
             return
+        asked = condition(node)
+        if asked is not None:
+            text, symbols, message = asked
+            self.checks.append((_function(text), message))
+            self._read(symbols)
+            return
         self.nodes += 1
+        if isinstance(value, (list, tuple)):
+            value = _read_results(node, value)
         try:
             self._lines.append(f"  %{node.name}: {self.types(value)} = {self.call_text(node)}")
         except Refused as refused:
             raise Refused(f"node {node.name} ({node.target}): {refused}") from None
+        for axis, extent in enumerate(getattr(value, "shape", ())):
+            if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
+                self._defined.setdefault(str(extent.node.expr), (node.name, axis))
 
     def _output(self, values):
+        read = {}
         for value in values if isinstance(values, (list, tuple)) else [values]:
             inner = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
             if isinstance(inner, torch.Tensor):
-                self.outputs.append(len(self._results))
+                self.outputs.append((len(self._results), inner.dtype))
                 self._results.append(f"%{value.name}")
             elif isinstance(inner, torch.SymInt):
                 self.outputs.append(_of_size(inner))
-                self.words.size(inner)
+                words = Words()
+                words.size(inner)
+                read.update(words.symbols)
             elif isinstance(inner, (list, tuple, torch.SymBool, torch.SymFloat)):
                 raise Refused(f"output {value.name} is no tensor")
             else:
                 # A number or nothing, the same in each run.
                 self.outputs.append(lambda _, inner=inner: inner)
+        self._read(read)
+
+    def _read(self, symbols):
+        """Sees to it that a run tells the values of symbols."""
+        self.words.symbols.update(symbols)
+        for name in symbols:
+            if name in self.found:
+                continue
+            if name not in self.sources and name in self._defined:
+                result, axis = self._defined[name]
+                self.found[name] = (len(self._results), axis)
+                self._results.append(f"%{result}")
 
     def _text(self):
         symbols, axes = [], []
         for name, symbol in self.words.symbols.items():
+            if name not in self.sources and name in self._defined:
+                symbols.append(f"  symbol {name}: {self._range(symbol)} data")
+                continue
             if name not in self.sources:
-                raise Refused(f"no input has the size {name}")
+                raise Refused(f"no input has the size {name}, and no node defines it")
             number, axis = self.sources[name]
             symbols.append(f"  symbol {name}: {self._range(symbol)}")
             if axis is None or number not in self.inputs:

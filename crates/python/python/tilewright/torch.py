@@ -13,7 +13,9 @@ Parameters are shared, not copied. When one has changed since the last call, by 
 compiled. Sizes that Dynamo marks as dynamic stay symbols, so one compile serves all of them.
 
 Options, as ``torch.compile(.., options={..})``: those of :func:`tilewright.compile` but ``dims`` and
-``shapes``; threads are ``torch.get_num_threads()`` if nothing is said.
+``shapes``; threads are ``torch.get_num_threads()`` if nothing is said. In training ``memory``, from
+0 to 1, is the share of what the backward half would keep of the forward one that it may keep (1 if
+nothing is said); the rest it computes again.
 """
 
 import collections
@@ -29,7 +31,8 @@ import torch
 from . import _native
 from ._model import NO_OPTIONS
 from ._model import options as checked_options
-from ._trace import Refused, Trace, Writer, dtype_name, is_size
+from ._random import drawing_nodes, dropout
+from ._trace import Refused, Trace, Writer, condition, dtype_name, is_size
 
 _REPORTS = collections.deque(maxlen=256)
 
@@ -75,7 +78,11 @@ def decompositions():
     from torch._decomp import core_aten_decompositions, decomposition_table
 
     table = {**decomposition_table, **core_aten_decompositions()}
-    return {key: it for key, it in table.items() if str(key) not in operators()}
+    lacking = {key: it for key, it in table.items() if str(key) not in operators()}
+    # What draws random numbers stays as it is, so that the draws are those of eager code.
+    drawing = ("aten.bernoulli.", "aten.rand", "aten.normal")
+    lacking = {key: it for key, it in lacking.items() if not str(key).startswith(drawing)}
+    return {**lacking, torch.ops.aten.native_dropout.default: dropout}
 
 
 def backend(module, example_inputs, *, options=None, mode=None):
@@ -83,29 +90,48 @@ def backend(module, example_inputs, *, options=None, mode=None):
     from torch._dynamo.backends.common import aot_autograd
 
     del mode
-    given = _options(options)
+    given, memory = _options(options)
     compiler = functools.partial(_compiled, options=given, inference=False)
     inference = functools.partial(_compiled, options=given, inference=True)
     made = aot_autograd(
         fw_compiler=compiler, bw_compiler=compiler, inference_compiler=inference,
-        decompositions=decompositions(),
+        partition_fn=functools.partial(_divided, memory=memory), decompositions=decompositions(),
     )  # fmt: skip
     return made(module, example_inputs)
 
 
+def _divided(joint, inputs, *, memory, **given):
+    """The forward and the backward half of a graph. Of the values that the backward half would keep,
+    a share of the bytes stays; what else it reads it computes anew, the cheapest first. With all
+    that may stay it still computes anew what costs less than keeping it."""
+    from torch._functorch import config, partitioners
+
+    with config.patch(activation_memory_budget=memory):
+        return partitioners.min_cut_rematerialization_partition(joint, inputs, **given)
+
+
 def _options(given):
+    """The compiler's options, and the share of values for the backward half that stays."""
     given = {"threads": torch.get_num_threads(), **(given or {})}
+    memory = given.pop("memory", 1.0)
+    if isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 <= memory <= 1:
+        raise TypeError(f"options['memory']: {memory!r} is no share from 0 to 1")
     for name in ("dims", "shapes"):
         if name in given:
             raise TypeError(f"options[{name!r}]: sizes are those of the tensors given")
-    return checked_options(**{**NO_OPTIONS, **given})
+    return checked_options(**{**NO_OPTIONS, **given}), memory
 
 
 def _static_placeholders():
-    """The numbers of inputs that are parameters and buffers, which stay where they are."""
+    """The numbers of inputs that are parameters and buffers, which stay where they are; without those
+    that the graph itself changes, as an optimiser does, of which nothing is worth making ahead."""
     context = torch._guards.TracingContext.try_get()
     metadata = None if context is None else context.fw_metadata
-    return frozenset(getattr(metadata, "static_input_indices", None) or ())
+    changed = (
+        number for number, it in enumerate(getattr(metadata, "input_info", ()))
+        if it.mutates_data
+    )  # fmt: skip
+    return frozenset(getattr(metadata, "static_input_indices", None) or ()).difference(changed)
 
 
 def _compiled(module, example_inputs, *, options, inference):
@@ -130,39 +156,45 @@ def compiled_graph(module, static, options, report):
     """A function from the list of a graph's inputs to that of its outputs. The inputs of numbers in
     ``static`` are weights."""
     started = time.perf_counter()
-    reasons = _unsupported(module)
+    drawing = drawing_nodes(module)
+    reasons = _unsupported(module, drawing)
     made = (
-        _partitioned(module, static, options, report, reasons) if reasons
+        _partitioned(module, static, options, report, reasons, drawing) if reasons or drawing
         else _Piece(module, static, options, report)
     )  # fmt: skip
     report.seconds += time.perf_counter() - started
     return made
 
 
-def _unsupported(module):
-    """Nodes that the compiler has no operator for, or refuses, with the reasons."""
+def _unsupported(module, drawing):
+    """Nodes that the compiler has no operator for, or refuses, with the reasons; those that draw
+    random numbers apart."""
     reasons = {}
     for node in module.graph.nodes:
-        if node.op in ("call_function", "get_attr"):
+        if node not in drawing and node.op in ("call_function", "get_attr"):
             reason = _reason(node)
             if reason:
                 reasons[node] = reason
-    if not reasons:
-        names = {node.name: node for node in module.graph.nodes}
-        try:
-            refused = _native.refused_nodes(Trace(module).text)
-        except Refused as error:
-            return {node: str(error) for node in module.graph.nodes if node.op == "call_function"}
-        reasons = {names[name]: text for name, text in refused if name in names}
-    return reasons
+    names = {node.name: node for node in module.graph.nodes}
+    try:
+        refused = _native.refused_nodes(Trace(module, given={*reasons, *drawing}).text)
+    except Refused as error:
+        return {node: str(error) for node in module.graph.nodes
+                if node.op == "call_function" and node not in drawing}
+    return {**reasons, **{names[name]: text for name, text in refused if name in names}}
 
 
 def _reason(node):
     """Why a node cannot stand in a trace; none where it can."""
     value = node.meta.get("val")
-    if node.op == "get_attr" or isinstance(value, (int, torch.SymInt)):
+    if node.op == "get_attr" or isinstance(value, (int, torch.SymInt, torch.SymBool)):
         return None
     writer, name = Writer(), str(node.target)
+    try:
+        if condition(node) is not None:
+            return None
+    except Refused as refused:
+        return str(refused)
     if node.target is not operator.getitem and name not in operators():
         return f"there is no operator {name}"
     try:
@@ -178,20 +210,22 @@ def _reason(node):
     return None
 
 
-def _partitioned(module, static, options, report, reasons):
-    """The graph with what can be compiled in pieces; PyTorch runs the rest."""
+def _partitioned(module, static, options, report, reasons, drawing):
+    """The graph with what can be compiled in pieces; PyTorch runs the rest, and draws random numbers."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
 
     class Support(OperatorSupportBase):
         def is_node_supported(self, submodules, node):
-            return node.op == "call_function" and node not in reasons
+            return (
+                node.op == "call_function" and node not in reasons and node not in drawing)
 
     placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
     weights = {placeholders[number] for number in static if number < len(placeholders)}
     report.eager = [(node.name, str(node.target), reason) for node, reason in reasons.items()]
-    named = "\n".join(f"  {name} ({target}): {reason}" for name, target, reason in report.eager)
-    warnings.warn(f"PyTorch runs these nodes:\n{named}", EagerWarning, stacklevel=2)
+    if report.eager:
+        named = "\n".join(f"  {name} ({target}): {why}" for name, target, why in report.eager)
+        warnings.warn(f"PyTorch runs these nodes:\n{named}", EagerWarning, stacklevel=2)
     partitioner = CapabilityBasedPartitioner(
         module, Support(), allows_single_node_partition=True)
     fused = partitioner.fuse_partitions(partitioner.propose_partitions())
@@ -239,15 +273,6 @@ class _Piece:
         report.pieces += 1
         self.native, self.state = None, None
         self.settling = threading.Lock()
-        self.dtypes = [
-            value.meta["val"].dtype
-            for value in self._values()
-            if isinstance(value, torch.fx.Node) and isinstance(value.meta.get("val"), torch.Tensor)
-        ]
-
-    def _values(self):
-        output = _output_of(self.module)
-        return output if isinstance(output, (list, tuple)) else [output]
 
     def __call__(self, given):
         trace = self.trace
@@ -269,12 +294,17 @@ class _Piece:
             for name, (number, axis) in trace.sources.items()
         }
         inputs = [
-            _array(given[it]) if isinstance(it, int) else _length(symbols[it[0]])
+            _array(given[it], trace.dtypes[it]) if isinstance(it, int) else _length(symbols[it[0]])
             for it in trace.inputs
         ]
         outputs = self.native.run(inputs)
+        for name, (number, axis) in trace.found.items():
+            symbols[name] = outputs[number].shape[axis]
+        for holds, message in trace.checks:
+            if not holds(symbols):
+                raise RuntimeError(message)
         return [
-            _tensor(outputs[it], self.dtypes[it]) if isinstance(it, int) else it(symbols)
+            _tensor(outputs[it[0]], it[1]) if isinstance(it, tuple) else it(symbols)
             for it in trace.outputs
         ]
 
@@ -307,11 +337,14 @@ class _Piece:
 _AS_BITS = {torch.bfloat16: torch.uint16}
 
 
-def _array(tensor):
-    """The array that shares a tensor's memory, where that lies row-major and without gaps."""
+def _array(tensor, dtype=None):
+    """The array that shares a tensor's memory, where that lies row-major and without gaps. What eager
+    nodes give may be of another type than the one that PyTorch traced."""
     if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
         raise TypeError(f"a dense tensor on the CPU is needed, not {type(tensor).__name__}")
     tensor = tensor.detach()
+    if dtype is not None and tensor.dtype != dtype:
+        tensor = tensor.to(dtype)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
     if not tensor.is_contiguous():
