@@ -11,7 +11,6 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tilewright::compiled::Source;
 use tilewright::{
     Diagnostics, Executable, Kind, Port, PortExtent, Tensor, Value, catch_internal_errors,
 };
@@ -214,8 +213,7 @@ impl Model {
     /// What the model's file says of it.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = PyDict::new(py);
-        if let Source::Model(model) = self.executable.source() {
-            let info = model.info();
+        if let Some(info) = self.executable.source().info() {
             rows.set_item("producer_name", info.producer_name)?;
             rows.set_item("graph_name", info.name)?;
             rows.set_item("graph_description", info.graph_description)?;

@@ -44,6 +44,7 @@ from ._session import (
     set_default_logger_verbosity,
     set_seed,
 )
+from ._stand_in import replace_onnxruntime
 
 __version__ = _native.__version__
 runs_here = _native.runs_here
