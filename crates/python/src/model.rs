@@ -16,6 +16,7 @@ use tilewright::{
 };
 
 use crate::errors::{exception, unlocked};
+use crate::forks::Stay;
 use crate::options::options;
 use crate::{memory, values};
 
@@ -98,8 +99,12 @@ pub(crate) fn interruptible<T: Send + 'static>(
         // As deep as the main thread's: graphs within graphs are walked by recursion.
         .stack_size(8 << 20)
         .spawn(move || {
+            let made = {
+                let _stay = Stay::begin();
+                catch_internal_errors(work)
+            };
             // Nobody waits for what was interrupted.
-            let _ = sender.send(catch_internal_errors(work));
+            let _ = sender.send(made);
         })?;
     loop {
         let wait = || {
