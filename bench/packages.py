@@ -10,7 +10,8 @@
 Each package does what its own documentation begins with, on pictures, sounds and files that are made
 here from a fixed seed. It runs in a process of its own, once with `onnxruntime` and once behind
 `tilewright.replace_onnxruntime()`; nothing of the package is changed, but that sessions have one thread.
-The processes alternate, on one core; the least time of each counts. Results must be of the same structure, texts and integers equal,
+The processes alternate, on one core; the least time of the processor of each counts, since machines
+are shared. Results must be of the same structure, texts and integers equal,
 numbers within 1e-3 of the largest of their list. `ms` is a call of the package, with all that it does
 in Python before and after; `of it in the engine` is what is spent in `InferenceSession.run`.
 """
@@ -226,24 +227,24 @@ def child(name, engine, seconds):
             super().__init__(model, sess_options, **named)
 
         def run(self, *arguments, **named):
-            started = time.perf_counter()
+            started = time.process_time()
             try:
                 return super().run(*arguments, **named)
             finally:
-                spent[0] += time.perf_counter() - started
+                spent[0] += time.process_time() - started
 
     onnxruntime.InferenceSession = Session
-    started = time.perf_counter()
+    started = time.process_time()
     call = PACKAGES[name]()
-    ready = time.perf_counter() - started
-    started = time.perf_counter()
+    ready = time.process_time() - started
+    started = time.process_time()
     result = call()
-    first = time.perf_counter() - started
+    first = time.process_time() - started
     least, inside, end = math.inf, math.inf, time.perf_counter() + seconds
     while time.perf_counter() < end:
-        spent[0], started = 0.0, time.perf_counter()
+        spent[0], started = 0.0, time.process_time()
         call()
-        least = min(least, time.perf_counter() - started)
+        least = min(least, time.process_time() - started)
         inside = min(inside, spent[0])
     found = {"result": result, "ms": least * 1e3, "inside": inside * 1e3,
              "ready": ready, "first": first}  # fmt: skip
