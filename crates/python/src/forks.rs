@@ -2,9 +2,9 @@
 //! held at that moment is never given back there.
 //!
 //! So a fork waits until no other thread is in the compiler, and none enters it meanwhile. Python
-//! calls what is here around each `os.fork` (`os.register_at_fork`), with the interpreter lock held,
-//! so that threads that come back from the compiler stay outside of it. Work that takes longer than
-//! [`MOST_PATIENCE`] is not waited for: locks are held for a small part of it.
+//! calls what is here around each `os.fork` (`os.register_at_fork`), with the interpreter lock
+//! held, so that threads that come back from the compiler stay outside of it. Work that takes
+//! longer than [`MOST_PATIENCE`] is not waited for: locks are held for a small part of it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};

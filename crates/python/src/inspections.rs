@@ -114,7 +114,8 @@ pub(crate) fn bench(
 }
 
 /// The first node whose value differs between two configurations, the value's name, how, the nodes
-/// that it takes, and the text; `other` holds the options of the other configuration, or is nothing for the evaluator.
+/// that it takes, and the text; `other` holds the options of the other configuration, or is nothing
+/// for the evaluator.
 #[pyfunction]
 pub(crate) fn diff(
     py: Python<'_>,
@@ -149,8 +150,8 @@ type PeerRowParts = (
     Option<(f64, f64, f64)>,
 );
 
-/// Whether ONNX Runtime gives the same, the text, the peer's name and a row a tensor; `peer` is the Python that has it, whether
-/// node by node, and after how many seconds it is ended.
+/// Whether ONNX Runtime gives the same, the text, the peer's name and a row a tensor; `peer` is the
+/// Python that has it, whether node by node, and after how many seconds it is ended.
 #[pyfunction]
 pub(crate) fn compare(
     model: &Bound<'_, Model>,

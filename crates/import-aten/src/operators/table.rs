@@ -2,9 +2,10 @@
 
 use tensor::{Reduction, ScalarFunction as F};
 
+use super::resize::Between;
 use super::{
     Lower, Operator, arithmetic, attention, creation, indexing, movement, normalization, products,
-    reductions, windows,
+    reductions, resize, windows,
 };
 
 const fn row(name: &'static str, overloads: &'static str, lower: Lower) -> Operator {
@@ -246,6 +247,25 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.max_pool2d", "default", |node, graph| windows::max(node, graph, 2)),
     row("aten.max_pool2d_with_indices", "default", |node, graph| windows::max(node, graph, 2)),
     row("aten.max_pool3d", "default", |node, graph| windows::max(node, graph, 3)),
+    // --- resizing ---
+    row("aten.upsample_bilinear2d", "default vec", |node, graph| {
+        resize::resize(node, graph, 2, Between::Linear)
+    }),
+    row("aten.upsample_linear1d", "default vec", |node, graph| {
+        resize::resize(node, graph, 1, Between::Linear)
+    }),
+    row("aten.upsample_nearest1d", "default vec", |node, graph| {
+        resize::resize(node, graph, 1, Between::Nearest)
+    }),
+    row("aten.upsample_nearest2d", "default vec", |node, graph| {
+        resize::resize(node, graph, 2, Between::Nearest)
+    }),
+    row("aten.upsample_nearest3d", "default vec", |node, graph| {
+        resize::resize(node, graph, 3, Between::Nearest)
+    }),
+    row("aten.upsample_trilinear3d", "default vec", |node, graph| {
+        resize::resize(node, graph, 3, Between::Linear)
+    }),
     // --- made of nothing ---
     row("aten.arange", "default", creation::count),
     row("aten.arange", "start start_step", creation::range),
