@@ -7,7 +7,7 @@
 
 An import is timed in a Python of its own, behind that of NumPy; the least of several, wall and
 processor time. A call is an identity of 256 floats (1 kB), on one thread: rounds of calls alternate,
-the least mean of a round counts. Calls of ONNX Runtime with bound buffers are the bar for ours with bound
+the least mean of a round counts, in time of the processor. Calls of ONNX Runtime with bound buffers are the bar for ours with bound
 buffers.
 """
 
@@ -95,14 +95,14 @@ def calls():
 
 
 def alternating(made, rounds, count):
-    """The least mean time of a call, by name, in µs."""
+    """The least mean processor time of a call, by name, in µs."""
     least = dict.fromkeys(made, float("inf"))
     for _ in range(rounds):
         for name, call in made.items():
-            started = time.perf_counter()
+            started = time.process_time()
             for _ in range(count):
                 call()
-            least[name] = min(least[name], (time.perf_counter() - started) / count * 1e6)
+            least[name] = min(least[name], (time.process_time() - started) / count * 1e6)
     return least
 
 

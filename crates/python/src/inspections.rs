@@ -113,6 +113,9 @@ pub(crate) fn bench(
     Ok(found.measurement.json().to_string())
 }
 
+/// A node, a value's name, how it differs, the nodes that it takes, and the text.
+type DifferenceParts = (String, String, String, Vec<String>, String);
+
 /// The first node whose value differs between two configurations, the value's name, how, the nodes
 /// that it takes, and the text; `other` holds the options of the other configuration, or is nothing
 /// for the evaluator.
@@ -124,7 +127,7 @@ pub(crate) fn diff(
     other: Option<&Bound<'_, PyDict>>,
     model: &Bound<'_, Model>,
     inputs: &Bound<'_, PyAny>,
-) -> PyResult<Option<(String, String, String, Vec<String>, String)>> {
+) -> PyResult<Option<DifferenceParts>> {
     let own = options(given)?;
     let other = match other {
         None => Counterpart::Evaluator,
