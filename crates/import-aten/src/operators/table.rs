@@ -92,7 +92,9 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.logical_xor", "default", |node, graph| arithmetic::logical(node, graph, F::Xor)),
     row("aten.lt", "Tensor Scalar", |node, graph| arithmetic::comparison(node, graph, F::Lt)),
     row("aten.masked_fill", "Scalar Tensor", arithmetic::masked_fill),
+    row("aten.max", "other", |node, graph| arithmetic::binary(node, graph, F::Max)),
     row("aten.maximum", "default", |node, graph| arithmetic::binary(node, graph, F::Max)),
+    row("aten.min", "other", |node, graph| arithmetic::binary(node, graph, F::Min)),
     row("aten.minimum", "default", |node, graph| arithmetic::binary(node, graph, F::Min)),
     row("aten.mul", "Tensor Scalar", arithmetic::product),
     row("aten.ne", "Tensor Scalar", |node, graph| arithmetic::comparison(node, graph, F::Ne)),
@@ -112,6 +114,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.lift_fresh_copy", "default", arithmetic::same),
     row("aten.native_dropout", "default", arithmetic::dropout),
     row("aten.to", "dtype dtype_layout", arithmetic::converted),
+    row("aten.type_as", "default", arithmetic::converted),
     row("prims.convert_element_type", "default", arithmetic::converted),
     // --- movement ---
     row("aten._unsafe_view", "default", movement::reshape),
@@ -239,6 +242,9 @@ pub(super) const TABLE: &[Operator] = &[
     }),
     row("aten.adaptive_avg_pool2d", "default", |node, graph| {
         windows::adaptive_average(node, graph, 2)
+    }),
+    row("aten.adaptive_avg_pool3d", "default", |node, graph| {
+        windows::adaptive_average(node, graph, 3)
     }),
     row("aten.avg_pool1d", "default", |node, graph| windows::average(node, graph, 1)),
     row("aten.avg_pool2d", "default", |node, graph| windows::average(node, graph, 2)),
