@@ -5,6 +5,7 @@ Only the standard library is imported at the top, so that `race.py --setup` runs
 
 import argparse
 import json
+import math
 import os
 import pathlib
 import platform
@@ -184,6 +185,11 @@ def peak():
 
 
 # Tables
+
+
+def mean(values):
+    """The geometric mean."""
+    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
 
 
 def table(header, rows):

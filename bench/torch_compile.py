@@ -201,10 +201,6 @@ def is_right(row, mode):
     return reached and not row["eager"]
 
 
-def mean(values):
-    return math.exp(sum(map(math.log, values)) / len(values)) if values else math.nan
-
-
 def main():
     options = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -262,8 +258,8 @@ def main():
     if given.race and result:
         speeds = [row["inductor_ms"] / row["ms"] for row in result.values()]
         compiles = [row["inductor_seconds"] / row["seconds"] for row in result.values()]
-        text += f"Inductor's time over ours {mean(speeds):.2f} (least {min(speeds):.2f}), "
-        text += f"in the back end {mean(compiles):.0f} (least {min(compiles):.0f}).\n"
+        text += f"Inductor's time over ours {common.mean(speeds):.2f} (least {min(speeds):.2f}), "
+        text += f"in the back end {common.mean(compiles):.0f} (least {min(compiles):.0f}).\n"
     common.keep(given.name or usual, title, {"origin": origin, "architectures": result}, text)
 
 

@@ -68,6 +68,8 @@ codes! {
         "A gradient is asked for through an operation that the compiler cannot differentiate.";
     ENDLESS_LOOP = "TW0117", "loop without end",
         "A loop's condition always holds, and the loop has no largest number of turns.";
+    NOT_EXPORTED = "TW0118", "not an exported program",
+        "The archive is not what `torch.export.save` writes, is damaged, or lacks tensors.";
 
     // TW02xx: the inputs of a run.
     MISSING_INPUT = "TW0201", "missing input",

@@ -181,9 +181,9 @@ pub fn import(trace: &AtenTrace, weights: &[Tensor], limits: &Limits) -> base::R
     }
     trace.calls.iter().try_for_each(|call| importer.call(call))?;
     let mut results = Vec::new();
-    for (number, name) in trace.results.iter().enumerate() {
-        let value = value_of(&importer.values, name)?;
-        results.push((format!("result{number}"), importer.graph.data(&value)?));
+    for (place, result) in trace.results.iter().enumerate() {
+        let value = value_of(&importer.values, &result.value)?;
+        results.push((trace.result_name(place), importer.graph.data(&value)?));
     }
     let mut module = Module::default();
     module.functions.push(Arc::new(importer.graph.builder.finish(results)));

@@ -226,6 +226,37 @@ impl Node<'_> {
         }
     }
 
+    /// One of `count` numbers that are given one by one from a place on, or there as a list: the
+    /// overload `vec` of an operator has the list, the others have numbers; none may be given.
+    pub(crate) fn factor(
+        &self,
+        place: usize,
+        number: usize,
+        count: usize,
+    ) -> Accepted<Option<f64>> {
+        let wrong = || self.refused("scale_factors", &format!("{count} numbers"));
+        let read = |it: &TraceArgument| match it {
+            TraceArgument::None => Ok(None),
+            TraceArgument::Float(factor) => Ok(Some(*factor)),
+            TraceArgument::Integer(factor) => {
+                factor.as_constant().map(|factor| Some(factor as f64)).ok_or_else(wrong)
+            }
+            _ => Err(wrong()),
+        };
+        // One by one they go by place alone.
+        let is_scale = |(name, it): &(String, TraceArgument)| {
+            name.starts_with("scales") && *it != TraceArgument::None
+        };
+        if self.call.named.iter().any(is_scale) {
+            return Err(wrong());
+        }
+        match self.argument(place, "scale_factors") {
+            Some(TraceArgument::List(items)) if items.len() == count => read(&items[number]),
+            Some(TraceArgument::List(items)) if !items.is_empty() => Err(wrong()),
+            _ => self.call.arguments.get(place + number).map_or(Ok(None), read),
+        }
+    }
+
     /// A word, or its default.
     pub(crate) fn text(&self, place: usize, name: &str, default: &'static str) -> Accepted<&str> {
         match self.argument(place, name) {

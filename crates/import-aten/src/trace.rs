@@ -10,15 +10,18 @@
 //!   %y: f32[s0, 4] = aten.mm.default(%x, %t)
 //!   %best: (f32[s0], i64[s0]) = aten.max.dim(%y, -1, keepdim = false)
 //!   %v: f32[s0] = getitem(%best, 0)
-//!   return %v
+//!   return %v as "scores"
 //! }
 //! ```
 //!
 //! An argument is `none`, `true`, `false`, a float, a string, an element type, an expression over
 //! symbols, a value or a list of arguments. A type may say `strides [1, 4]` behind it. A result
 //! that a node does not give has type `none`. A symbol marked `data` stands for a size that data
-//! decide: the first node with a result that has it for an extent defines it. Names are free of
-//! meaning; the order of inputs and weights is that of the values given for them.
+//! decide: the first node with a result that has it for an extent defines it. A result of the trace
+//! may have a name. Names of values are free of meaning; the order of inputs and weights is that of
+//! the values given for them.
+
+use std::collections::BTreeMap;
 
 use base::Id;
 use base::text::{Parser, TextError, Token};
@@ -36,8 +39,17 @@ pub struct AtenTrace {
     pub weights: Vec<(String, Declared)>,
     /// The nodes, each behind those that it reads.
     pub calls: Vec<TraceNode>,
-    /// The names of the results.
-    pub results: Vec<String>,
+    /// The results.
+    pub results: Vec<TraceResult>,
+}
+
+/// A result of a trace.
+#[derive(Clone, Debug, PartialEq)]
+pub struct TraceResult {
+    /// Which value it is.
+    pub value: String,
+    /// What who runs it calls the result; `result0`, `result1`, .. where nothing is said.
+    pub name: Option<String>,
 }
 
 /// A size that is not fixed.
@@ -136,14 +148,36 @@ impl AtenTrace {
             trace.parse_line(&mut parser)?;
         }
         if !parser.at("}") {
-            trace.results.push(parser.prefixed('%')?.to_owned());
+            trace.results.push(parse_result(&mut parser)?);
             while parser.eat(",") {
-                trace.results.push(parser.prefixed('%')?.to_owned());
+                trace.results.push(parse_result(&mut parser)?);
             }
         }
         parser.expect("}")?;
         parser.expect_end()?;
         Ok(trace)
+    }
+
+    /// What the result at a place is called.
+    pub(crate) fn result_name(&self, place: usize) -> String {
+        self.results[place].name.clone().unwrap_or_else(|| format!("result{place}"))
+    }
+
+    /// The trace for these values of symbols by name. The symbols stay; nothing reads them.
+    pub(crate) fn with_values(&self, values: &BTreeMap<String, i64>) -> AtenTrace {
+        let value = |id: SymbolId| values.get(&self.symbols[id.index()].name).copied();
+        let bind = &|expr: &mut Expr| *expr = expr.substitute(&mut |id| value(id).map(Expr::from));
+        let mut trace = self.clone();
+        let given = trace.inputs.iter_mut().chain(&mut trace.weights).map(|(_, declared)| declared);
+        given.for_each(|declared| declared.shape.iter_mut().for_each(bind));
+        for call in &mut trace.calls {
+            let types = call.types.iter_mut().flatten();
+            types.for_each(|declared| declared.shape.iter_mut().for_each(bind));
+            let arguments = call.arguments.iter_mut();
+            let arguments = arguments.chain(call.named.iter_mut().map(|(_, argument)| argument));
+            arguments.for_each(|argument| argument.for_each_expr(bind));
+        }
+        trace
     }
 
     fn parse_line(&mut self, parser: &mut Parser<'_>) -> Parsed<()> {
@@ -245,6 +279,22 @@ impl AtenTrace {
             _ => TraceArgument::Integer(self.parse_expr(parser)?),
         })
     }
+}
+
+impl TraceArgument {
+    fn for_each_expr(&mut self, visit: &dyn Fn(&mut Expr)) {
+        match self {
+            TraceArgument::Integer(expr) => visit(expr),
+            TraceArgument::List(items) => items.iter_mut().for_each(|it| it.for_each_expr(visit)),
+            _ => {}
+        }
+    }
+}
+
+fn parse_result(parser: &mut Parser<'_>) -> Parsed<TraceResult> {
+    let value = parser.prefixed('%')?.to_owned();
+    let name = if parser.keyword("as") { Some(parser.string()?) } else { None };
+    Ok(TraceResult { value, name })
 }
 
 fn parse_dtype(parser: &mut Parser<'_>) -> Parsed<DType> {

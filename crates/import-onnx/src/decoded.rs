@@ -36,18 +36,15 @@ impl DecodedModel {
     /// # Errors
     /// Diagnostics of a file that cannot be read, is no model or exceeds a limit.
     pub fn read(path: &Path, limits: &Limits) -> base::Result<DecodedModel> {
-        let read = || {
-            // Asked before opening: opening a pipe would wait for a writer.
-            if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-                let message = "cannot read the file";
-                return Err(Diagnostic::error(codes::CANNOT_READ_FILE, message)
-                    .because("it is not a plain file")
-                    .remedy("give the path of an ONNX file")
-                    .into());
-            }
-            DecodedModel::of(tensor::map_file(path)?, limits)
-        };
-        let model = read().map_err(place_in(path))?;
+        DecodedModel::of_file(path, read_model_file(path)?, limits)
+    }
+
+    /// As [`Self::read`], of a file whose bytes are there already.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn of_file(path: &Path, bytes: Bytes, limits: &Limits) -> base::Result<DecodedModel> {
+        let model = DecodedModel::of(bytes, limits).map_err(place_in(path))?;
         Ok(DecodedModel { path: Some(path.to_owned()), ..model })
     }
 
@@ -225,8 +222,25 @@ impl DecodedModel {
     }
 }
 
+/// Maps a model file.
+///
+/// # Errors
+/// Why it cannot be read; its place is the path.
+pub fn read_model_file(path: &Path) -> base::Result<Bytes> {
+    // Asked before opening: opening a pipe would wait for a writer.
+    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
+        let message = "cannot read the file";
+        return Err(Diagnostic::error(codes::CANNOT_READ_FILE, message)
+            .at(path.display().to_string())
+            .because("it is not a plain file")
+            .remedy("give the path of a model file")
+            .into());
+    }
+    tensor::map_file(path).map_err(place_in(path))
+}
+
 /// What is said about a file as a whole is said of its path.
-fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
+pub fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
     let place = |found: Diagnostic| found.or_at(|| path.display().to_string());
     move |found| found.map(place)
 }
@@ -241,6 +255,12 @@ fn decode(bytes: Bytes, limits: &Limits) -> base::Result<ModelProto> {
         return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
             .because("it is empty")
             .remedy("copy or download it again")
+            .into());
+    }
+    if tensor::zip::is_archive(&bytes) {
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
+            .because("it is an archive, as `torch.export.save` writes it; this takes ONNX alone")
+            .remedy("give the model as an ONNX file: `torch.onnx.export` writes one")
             .into());
     }
     if !is_modest::<ModelProto>(&bytes, limits) {

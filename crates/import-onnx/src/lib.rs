@@ -32,7 +32,7 @@ mod wire;
 use bytes::Bytes;
 use module::Module;
 
-pub use decoded::DecodedModel;
+pub use decoded::{DecodedModel, place_in, read_model_file};
 pub use front::{Facts, ImportOptions, Imported};
 pub use info::{ModelInfo, OperatorRow, refused_operators, supported_operators};
 pub use recorded::{encode_value, read_value, read_values, tensor_proto};

@@ -3,6 +3,8 @@
 use pyo3::prelude::*;
 use tilewright::{Diagnostics, Result, catch_internal_errors};
 
+use crate::forks::Stay;
+
 /// The exception for a refusal: it carries every diagnostic with all its parts.
 pub(crate) fn exception(py: Python<'_>, refused: &Diagnostics) -> PyErr {
     let rows: Vec<_> = refused
@@ -22,5 +24,9 @@ pub(crate) fn unlocked<T: Send>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<T> + Send,
 ) -> PyResult<T> {
-    py.detach(|| catch_internal_errors(work)).map_err(|refused| exception(py, &refused))
+    let inside = || {
+        let _stay = Stay::begin();
+        catch_internal_errors(work)
+    };
+    py.detach(inside).map_err(|refused| exception(py, &refused))
 }

@@ -11,12 +11,12 @@ use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict, PyList};
-use tilewright::compiled::Source;
 use tilewright::{
     Diagnostics, Executable, Kind, Port, PortExtent, Tensor, Value, catch_internal_errors,
 };
 
 use crate::errors::{exception, unlocked};
+use crate::forks::Stay;
 use crate::options::options;
 use crate::{memory, values};
 
@@ -99,8 +99,12 @@ pub(crate) fn interruptible<T: Send + 'static>(
         // As deep as the main thread's: graphs within graphs are walked by recursion.
         .stack_size(8 << 20)
         .spawn(move || {
+            let made = {
+                let _stay = Stay::begin();
+                catch_internal_errors(work)
+            };
             // Nobody waits for what was interrupted.
-            let _ = sender.send(catch_internal_errors(work));
+            let _ = sender.send(made);
         })?;
     loop {
         let wait = || {
@@ -215,8 +219,7 @@ impl Model {
     /// What the model's file says of it.
     fn metadata<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let rows = PyDict::new(py);
-        if let Source::Model(model) = self.executable.source() {
-            let info = model.info();
+        if let Some(info) = self.executable.source().info() {
             rows.set_item("producer_name", info.producer_name)?;
             rows.set_item("graph_name", info.name)?;
             rows.set_item("graph_description", info.graph_description)?;

@@ -13,6 +13,7 @@ use pyo3::types::{PyDict, PyList};
 use tilewright::{DType, Executable, Limits, Port, Tensor};
 
 use crate::errors::{exception, unlocked};
+use crate::forks::Stay;
 use crate::model::interruptible;
 use crate::options::options;
 use crate::{memory, values};
@@ -96,6 +97,7 @@ impl Traced {
     /// Computes anew what is made of the weights ahead of runs.
     fn refit(&self, py: Python<'_>) -> PyResult<()> {
         let refit = || {
+            let _stay = Stay::begin();
             let mut executable = self.executable.write().unwrap_or_else(PoisonError::into_inner);
             tilewright::catch_internal_errors(|| executable.refit())
         };

@@ -170,6 +170,38 @@ class Reports(Digits):
         for it in (explanation, report, measured):
             self.assertTrue(it._repr_html_().startswith("<"))
 
+    def test_a_verification_has_a_row_an_output_and_a_kernel(self):
+        report = self.model.verify(self.images[:1])
+        (logits,) = report.outputs
+        self.assertEqual((logits.name, logits.failure), ("logits", None))
+        self.assertLessEqual(logits.error, logits.most)
+        self.assertTrue(all(kernel.is_compared and kernel.failure is None for kernel in report.kernels))
+        self.assertTrue(any("conv2d" in " ".join(kernel.nodes) for kernel in report.kernels))
+        self.assertEqual((report.blame, report.sample), ([], None))
+        self.assertIn("<td>logits</td>", report._repr_html_())
+
+    def test_reports_show_what_is_wrong(self):
+        report = tilewright.Verification(
+            False, "text", [("<y>", 0.5, 1e-5, "it differs"), ("n", 0.0, float("inf"), None)],
+            [("k", ["a", "b"], True, "off by 1"), ("m", [], False, "too large")], ["node `a`"], "a sample",
+        )  # fmt: skip
+        self.assertFalse(report)
+        self.assertEqual(str(report), "text")
+        self.assertIsNone(report.outputs[1].most)
+        page = report._repr_html_()
+        for words in ("&lt;y&gt;", "it differs", "off by 1", "too large", "node `a`", "a sample", "color:"):
+            self.assertIn(words, page)
+        rows = [((None, "y", "f32[2]"), (0.5, 1.0), ("own off", False), (0.5, 1e-7, 1e-5)),
+                (("node a", "z", "i64[]"), None, ("equal", True), None)]  # fmt: skip
+        found = tilewright.Comparison(False, "text", "onnxruntime 1", rows)
+        self.assertFalse(found)
+        self.assertEqual(found.rows[0].own_error, 0.5)
+        self.assertEqual((found.rows[1].node, found.rows[1].absolute), ("node a", None))
+        self.assertIn("own off", found._repr_html_())
+        differs = tilewright.Difference("node a", "y", "off by 1", ["node b", "node a"], "text")
+        self.assertEqual(differs.nodes, ["node b", "node a"])
+        self.assertIn("off by 1", differs._repr_html_())
+
     def test_the_explorer_is_a_page_of_its_own(self):
         other = tilewright.compile(DIGITS, threads=1)
         page = self.model.explore(self.images[:1], title="<digits>", beside=other)
@@ -189,7 +221,52 @@ class Reports(Digits):
 
     @needs(onnxruntime, "onnxruntime")
     def test_the_peer_agrees(self):
-        self.assertTrue(self.model.compare(self.images[:1]))
+        found = self.model.compare(self.images[:1])
+        self.assertTrue(found)
+        self.assertIn("onnxruntime", found.peer.lower().replace(" ", ""))
+        (row,) = found.rows
+        self.assertEqual((row.node, row.name, row.is_good), (None, "logits", True))
+        self.assertLess(row.absolute, 1e-3)
+        self.assertIn("<td>logits</td>", found._repr_html_())
+        self.assertGreater(len(self.model.compare(self.images[:1], nodes=True).rows), 1)
+
+    def test_a_module_takes_the_place_of_onnxruntime(self):
+        code = """
+            import sys
+            import numpy, tilewright
+            module = tilewright.replace_onnxruntime()
+            assert tilewright.replace_onnxruntime() is module
+            import onnxruntime
+            from onnxruntime import GraphOptimizationLevel, InferenceSession, SessionOptions
+            from onnxruntime.capi import _pybind_state as C
+            from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument, NoSuchFile
+            import importlib.util
+            assert importlib.util.find_spec("onnxruntime") is not None
+            assert C.get_available_providers() == ["CPUExecutionProvider"]
+            session = InferenceSession(sys.argv[1], SessionOptions())
+            assert session.run(None, {"image": numpy.zeros((1, 1, 8, 8), "f4")})[0].shape == (1, 10)
+            for kind, what in [
+                (InvalidArgument, lambda: session.run(None, {"image": numpy.zeros(3, "f4")})),
+                (NoSuchFile, lambda: InferenceSession("no such file.onnx")),
+            ]:
+                try:
+                    what()
+                except kind:
+                    continue
+                raise AssertionError(kind)
+            print("whole")
+        """
+        import subprocess
+        import textwrap
+
+        command = [sys.executable, "-c", textwrap.dedent(code), str(DIGITS)]
+        path = os.pathsep.join(sys.path)
+        done = subprocess.run(
+            command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path})
+        self.assertEqual(done.stdout.strip(), "whole", done.stderr)
+        if onnxruntime:
+            with self.assertRaisesRegex(RuntimeError, "imported already"):
+                tilewright.replace_onnxruntime()
 
 
 class Threads(Digits):

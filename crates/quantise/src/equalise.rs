@@ -44,11 +44,14 @@ enum Channels {
     Last,
 }
 
+/// A constant that gives a value: node, operand, and the axis of the constant that is the channels.
+type Divided = (usize, usize, usize);
+
 /// A value whose channels may be scaled, from what gives it to what reads it.
 #[derive(Default)]
 struct Site {
-    /// Constants that give the value: node, operand, and the axis of the constant.
-    divided: Vec<(usize, usize, usize)>,
+    /// Constants that give the value.
+    divided: Vec<Divided>,
     /// The value that a node of its own divides, where there is no such constant.
     inserted: Option<String>,
     /// Products that read it.
@@ -204,7 +207,7 @@ impl Finder<'_> {
         &self,
         number: usize,
         node: &NodeProto,
-    ) -> Result<Option<(Channels, Vec<(usize, usize, usize)>)>> {
+    ) -> Result<Option<(Channels, Vec<Divided>)>> {
         let is_vector = |operand: usize| -> Result<bool> {
             let name = node.input.get(operand).filter(|name| !name.is_empty());
             let constant = name.map(|name| self.draft.floats(name)).transpose()?.flatten();

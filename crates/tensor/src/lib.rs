@@ -8,8 +8,8 @@
 //! - [`Tensor`], a dense row-major host tensor over owned or shared (mapped) bytes;
 //! - [`Value`], a tensor, a sequence or an optional value;
 //! - [`ScalarFunction`] and [`Reduction`], the one table of scalar functions that all levels share;
-//! - [`npy`] and [`npz`], NumPy's files; [`random`], a reproducible fill; [`compare()`], tolerant
-//!   comparison; [`StagedFiles`], files written whole or not at all;
+//! - [`npy`] and [`npz`], NumPy's files; [`zip`], archives; [`random`], a reproducible fill;
+//!   [`compare()`], tolerant comparison; [`StagedFiles`], files written whole or not at all;
 //!   [`TemporaryFolder`], for files that nobody is to find later.
 //!
 //! Bytes are little-endian everywhere; the host must be too. Sub-byte elements are packed from the
@@ -38,6 +38,7 @@ pub mod strides;
 pub mod temporary;
 pub mod tensor;
 pub mod value;
+pub mod zip;
 
 pub use compare::{Deviation, Tolerance, compare};
 pub use dtype::{Class, DType};

@@ -7,7 +7,7 @@ use base::{Diagnostic, Limits, Result};
 use bytes::Bytes;
 use front::{FactKind, Facts, Port};
 use import_aten::AtenTrace;
-use import_onnx::{DecodedModel, ModelInfo};
+use import_onnx::ModelInfo;
 use module::Module;
 use tensor::Tensor;
 
@@ -45,7 +45,8 @@ pub fn inputs(model: impl AsRef<Path>, options: &Options) -> Result<Vec<Port>> {
 /// # Errors
 /// Diagnostics when the file does not decode as a model.
 pub fn model_info(model: impl AsRef<Path>, limits: &Limits) -> Result<ModelInfo> {
-    Ok(DecodedModel::read(model.as_ref(), limits)?.info())
+    let source = Source::read(model, limits)?;
+    Ok(source.info().unwrap_or_else(|| unreachable!("a file is no module")))
 }
 
 /// As [`compile`], of the bytes of a model file without external data.

@@ -1,4 +1,6 @@
 //! Where a model comes from: a file, its bytes, or a graph function.
+//!
+//! Of which format a file is, its first bytes tell, whatever it is called.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -6,8 +8,9 @@ use std::sync::Arc;
 
 use base::{Limits, Result};
 use bytes::Bytes;
-use front::{Facts, Imported, Port, with_shapes};
-use import_onnx::{DecodedModel, ModelInfo};
+use front::{Facts, ImportOptions, Imported, Port, with_shapes};
+use import_aten::ExportedProgram;
+use import_onnx::{DecodedModel, ModelInfo, place_in, read_model_file};
 use module::Module;
 
 use crate::options::Options;
@@ -15,8 +18,10 @@ use crate::options::Options;
 /// A model to compile.
 #[derive(Clone, Debug)]
 pub enum Source {
-    /// A decoded model.
+    /// A decoded ONNX model.
     Model(Arc<DecodedModel>),
+    /// A program of PyTorch's.
+    Exported(Arc<ExportedProgram>),
     /// A module with one graph function, and the constants that it reads.
     Module(Arc<Module>),
 }
@@ -33,7 +38,12 @@ impl Source {
     /// # Errors
     /// Those of the importer.
     pub fn read(path: impl AsRef<Path>, limits: &Limits) -> Result<Source> {
-        DecodedModel::read(path.as_ref(), limits).map(Source::from)
+        let path = path.as_ref();
+        let bytes = read_model_file(path)?;
+        match ExportedProgram::is_one(&bytes) {
+            true => Source::of_bytes(bytes, limits).map_err(place_in(path)),
+            false => DecodedModel::of_file(path, bytes, limits).map(Source::from),
+        }
     }
 
     /// The bytes of a model file without external data.
@@ -41,7 +51,20 @@ impl Source {
     /// # Errors
     /// Those of the importer.
     pub fn of_bytes(bytes: impl Into<Bytes>, limits: &Limits) -> Result<Source> {
-        DecodedModel::of(bytes.into(), limits).map(Source::from)
+        let bytes = bytes.into();
+        match ExportedProgram::is_one(&bytes) {
+            true => Ok(Source::Exported(Arc::new(ExportedProgram::read(bytes, limits)?))),
+            false => DecodedModel::of(bytes, limits).map(Source::from),
+        }
+    }
+
+    /// What the file holds; nothing is known of a module.
+    pub fn info(&self) -> Option<ModelInfo> {
+        match self {
+            Source::Model(model) => Some(model.info()),
+            Source::Exported(program) => Some(info_of(program)),
+            Source::Module(_) => None,
+        }
     }
 
     /// Imports the model with what is known of a run.
@@ -51,6 +74,7 @@ impl Source {
     pub(crate) fn import(&self, options: &Options, facts: &Facts) -> Result<Imported> {
         match self {
             Source::Model(model) => model.import(&options.for_import(), facts),
+            Source::Exported(program) => program.import(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module))),
         }
     }
@@ -67,7 +91,34 @@ impl Source {
                 let inputs = with_shapes(inputs, &options.for_import(), &BTreeMap::new())?;
                 Ok((inputs, outputs.into_iter().map(bound).collect()))
             }
+            Source::Exported(program) => program.ports(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module)).ports()),
         }
+    }
+}
+
+/// What is known of an exported program, in the words that there are for ONNX models.
+fn info_of(program: &ExportedProgram) -> ModelInfo {
+    let free = ImportOptions::default();
+    let (inputs, outputs) = program.ports(&free).unwrap_or_default();
+    let weights = program.weights();
+    ModelInfo {
+        name: "exported program".to_owned(),
+        graph_description: String::new(),
+        producer: format!("PyTorch {}", program.torch_version()).trim_end().to_owned(),
+        producer_name: "PyTorch".to_owned(),
+        domain: String::new(),
+        description: String::new(),
+        version: 0,
+        metadata: BTreeMap::new(),
+        ir_version: program.schema().0,
+        opsets: program.opsets().to_vec(),
+        inputs,
+        outputs,
+        dimensions: program.dimensions(),
+        parameters: weights.iter().map(|weight| weight.len() as u64).sum(),
+        parameter_bytes: weights.iter().map(|weight| weight.bytes().len() as u64).sum(),
+        operators: program.operators(),
+        unsupported: program.unsupported(),
     }
 }

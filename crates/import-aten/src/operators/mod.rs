@@ -8,6 +8,7 @@ mod movement;
 mod normalization;
 mod products;
 mod reductions;
+mod resize;
 mod table;
 mod windows;
 

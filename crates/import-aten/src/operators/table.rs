@@ -2,9 +2,10 @@
 
 use tensor::{Reduction, ScalarFunction as F};
 
+use super::resize::Between;
 use super::{
     Lower, Operator, arithmetic, attention, creation, indexing, movement, normalization, products,
-    reductions, windows,
+    reductions, resize, windows,
 };
 
 const fn row(name: &'static str, overloads: &'static str, lower: Lower) -> Operator {
@@ -91,7 +92,9 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.logical_xor", "default", |node, graph| arithmetic::logical(node, graph, F::Xor)),
     row("aten.lt", "Tensor Scalar", |node, graph| arithmetic::comparison(node, graph, F::Lt)),
     row("aten.masked_fill", "Scalar Tensor", arithmetic::masked_fill),
+    row("aten.max", "other", |node, graph| arithmetic::binary(node, graph, F::Max)),
     row("aten.maximum", "default", |node, graph| arithmetic::binary(node, graph, F::Max)),
+    row("aten.min", "other", |node, graph| arithmetic::binary(node, graph, F::Min)),
     row("aten.minimum", "default", |node, graph| arithmetic::binary(node, graph, F::Min)),
     row("aten.mul", "Tensor Scalar", arithmetic::product),
     row("aten.ne", "Tensor Scalar", |node, graph| arithmetic::comparison(node, graph, F::Ne)),
@@ -113,6 +116,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.lift_fresh_copy", "default", arithmetic::same),
     row("aten.native_dropout", "default", arithmetic::dropout),
     row("aten.to", "dtype dtype_layout", arithmetic::converted),
+    row("aten.type_as", "default", arithmetic::converted),
     row("prims.convert_element_type", "default", arithmetic::converted),
     // --- movement ---
     row("aten._unsafe_view", "default", movement::reshape),
@@ -250,6 +254,9 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.adaptive_avg_pool2d", "default", |node, graph| {
         windows::adaptive_average(node, graph, 2)
     }),
+    row("aten.adaptive_avg_pool3d", "default", |node, graph| {
+        windows::adaptive_average(node, graph, 3)
+    }),
     row("aten.avg_pool1d", "default", |node, graph| windows::average(node, graph, 1)),
     row("aten.avg_pool2d", "default", |node, graph| windows::average(node, graph, 2)),
     row("aten.avg_pool3d", "default", |node, graph| windows::average(node, graph, 3)),
@@ -257,6 +264,25 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.max_pool2d", "default", |node, graph| windows::max(node, graph, 2)),
     row("aten.max_pool2d_with_indices", "default", |node, graph| windows::max(node, graph, 2)),
     row("aten.max_pool3d", "default", |node, graph| windows::max(node, graph, 3)),
+    // --- resizing ---
+    row("aten.upsample_bilinear2d", "default vec", |node, graph| {
+        resize::resize(node, graph, 2, Between::Linear)
+    }),
+    row("aten.upsample_linear1d", "default vec", |node, graph| {
+        resize::resize(node, graph, 1, Between::Linear)
+    }),
+    row("aten.upsample_nearest1d", "default vec", |node, graph| {
+        resize::resize(node, graph, 1, Between::Nearest)
+    }),
+    row("aten.upsample_nearest2d", "default vec", |node, graph| {
+        resize::resize(node, graph, 2, Between::Nearest)
+    }),
+    row("aten.upsample_nearest3d", "default vec", |node, graph| {
+        resize::resize(node, graph, 3, Between::Nearest)
+    }),
+    row("aten.upsample_trilinear3d", "default vec", |node, graph| {
+        resize::resize(node, graph, 3, Between::Linear)
+    }),
     // --- made of nothing ---
     row("aten.arange", "default", creation::count),
     row("aten.arange", "start start_step", creation::range),

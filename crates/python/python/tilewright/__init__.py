@@ -8,6 +8,8 @@
 :mod:`tilewright._session` for what is there.
 """
 
+import os as _os
+
 from . import _native
 from ._errors import (
     Diagnostic,
@@ -21,7 +23,18 @@ from ._errors import (
 )
 from ._model import CompiledModel, Port, compile
 from ._quantise import Quantised, quantise
-from ._reports import Difference, Exploration, Explanation, KernelRow, Measurement, Report
+from ._reports import (
+    Comparison,
+    ComparisonRow,
+    Difference,
+    Exploration,
+    Explanation,
+    KernelRow,
+    KernelVerdict,
+    Measurement,
+    OutputVerdict,
+    Verification,
+)
 from ._session import (
     ExecutionMode,
     ExecutionOrder,
@@ -45,6 +58,14 @@ from ._session import (
     set_default_logger_verbosity,
     set_seed,
 )
+from ._stand_in import replace_onnxruntime
+
+if hasattr(_os, "register_at_fork"):
+    _os.register_at_fork(
+        before=_native.before_fork,
+        after_in_parent=lambda: _native.after_fork(False),
+        after_in_child=lambda: _native.after_fork(True),
+    )
 
 __version__ = _native.__version__
 runs_here = _native.runs_here

@@ -1,4 +1,5 @@
 import os
+from types import ModuleType
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -24,12 +25,16 @@ from ._errors import RunError as RunError
 from ._errors import TargetError as TargetError
 from ._exported import CompiledProgram
 from ._quantise import Quantised as Quantised
+from ._reports import Comparison as Comparison
+from ._reports import ComparisonRow as ComparisonRow
 from ._reports import Difference as Difference
 from ._reports import Exploration as Exploration
 from ._reports import Explanation as Explanation
 from ._reports import KernelRow as KernelRow
+from ._reports import KernelVerdict as KernelVerdict
 from ._reports import Measurement as Measurement
-from ._reports import Report as Report
+from ._reports import OutputVerdict as OutputVerdict
+from ._reports import Verification as Verification
 from ._session import ExecutionMode as ExecutionMode
 from ._session import ExecutionOrder as ExecutionOrder
 from ._session import GraphOptimizationLevel as GraphOptimizationLevel
@@ -71,7 +76,7 @@ class CompiledModel:
     def explore(
         self, *values: Any, title: str = ..., beside: Optional["Model"] = ..., **named: Any
     ) -> Exploration: ...
-    def verify(self, *values: Any, all: bool = ..., **named: Any) -> Report: ...
+    def verify(self, *values: Any, all: bool = ..., **named: Any) -> Verification: ...
     def bench(self, *values: Any, seconds: float = ..., **named: Any) -> Measurement: ...
     def diff(
         self, *values: Any, other: Optional[Mapping[str, Any]] = ..., **named: Any
@@ -83,7 +88,7 @@ class CompiledModel:
         nodes: bool = ...,
         seconds: int = ...,
         **named: Any,
-    ) -> Report: ...
+    ) -> Comparison: ...
 
 @overload
 def compile(
@@ -139,3 +144,5 @@ def disable_telemetry_events() -> None: ...
 def enable_telemetry_events() -> None: ...
 def get_version_string() -> str: ...
 def get_build_info() -> str: ...
+
+def replace_onnxruntime() -> ModuleType: ...

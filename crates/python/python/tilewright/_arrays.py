@@ -6,6 +6,8 @@ are their bits, as ``uint16`` and ``uint8``, and smaller integers are widened to
 ``uint8``; inputs may be given in either form at any time. Nothing is rounded in either direction.
 """
 
+import array
+
 import numpy as np
 
 # The compiler's names of element types, and NumPy's.
@@ -87,7 +89,8 @@ def _array(value, argument, wanted):
         return _of_torch(value, argument)
     if hasattr(value, "numpy_value"):
         return value.numpy_value()
-    if hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
+    is_buffer = isinstance(value, (memoryview, array.array))
+    if is_buffer or hasattr(value, "__array_interface__") or hasattr(value, "__array__"):
         return np.asarray(value)
     if hasattr(value, "__dlpack__"):
         try:

@@ -3,12 +3,18 @@
 import contextlib
 import os
 import sys
-import tempfile
 from typing import NamedTuple, Optional, Tuple, Union
 
 from . import _native
 from ._arrays import EXTENDED, NATIVE
-from ._reports import Difference, Exploration, Explanation, Measurement, Report
+from ._reports import (
+    Comparison,
+    Difference,
+    Exploration,
+    Explanation,
+    Measurement,
+    Verification,
+)
 
 
 class Port(NamedTuple):
@@ -184,6 +190,9 @@ class CompiledModel:
         if isinstance(self._source, str):
             yield self._source
             return
+        # Imported where it is used, since it takes as long as all of this package.
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="tilewright") as folder:
             path = os.path.join(folder, "model.onnx")
             with open(path, "wb") as file:
@@ -205,11 +214,11 @@ class CompiledModel:
         inputs = self._inputs(values, named)
         return Exploration(_native.explore(title, self._native, inputs, repr(self), other))
 
-    def verify(self, *values, all=False, **named) -> Report:
+    def verify(self, *values, all=False, **named) -> Verification:
         """Compares every kernel and output with the reference evaluator; a sample of them where the
         model is large, unless ``all`` is asked for."""
         inputs = self._inputs(values, named)
-        return Report(*_native.verify(self._native, inputs, bool(all)))
+        return Verification(*_native.verify(self._native, inputs, bool(all)))
 
     def bench(self, *values, seconds=2.0, **named) -> Measurement:
         """Compiles the model anew and times its runs."""
@@ -229,13 +238,14 @@ class CompiledModel:
             found = _native.diff(path, self._options, others, self._native, inputs)
         return None if found is None else Difference(*found)
 
-    def compare(self, *values, python=None, nodes=False, seconds=600, **named) -> Report:
+    def compare(self, *values, python=None, nodes=False, seconds=600, **named) -> Comparison:
         """Compares the outputs, or the value of each node, with ONNX Runtime's, which a process of
         this Python (or of ``python``) runs."""
         inputs = self._inputs(values, named)
         peer = (os.fspath(python or sys.executable), bool(nodes), _whole("seconds", seconds, 1))
         with self._file() as path:
-            return Report(*_native.compare(self._native, path, self._options, inputs, peer))
+            return Comparison(
+                *_native.compare(self._native, path, self._options, inputs, peer))
 
 
 NO_OPTIONS = {

@@ -6,9 +6,9 @@
 
 use std::io::{self, Write};
 
-use super::checksum_further;
 use crate::npy;
 use crate::tensor::Tensor;
+use crate::zip::checksum_further;
 
 /// What a field of 32 bits holds where the number stands elsewhere.
 const ELSEWHERE: u64 = 0xffff_ffff;
