@@ -44,6 +44,7 @@ ROWS = [
     ("digits", "digits", "", STATIC),
     ("minilm static", "minilm", "--no-correct-bias", {"cosine": BAR}),
     ("minilm dynamic", "minilm", "--dynamic", {"cosine": BAR}),
+    ("minilm dynamic, no samples", "minilm", "--dynamic", {}),
     ("minilm int8 weights", "minilm", "--weights int8", {"cosine": BAR}),
     ("minilm int4 weights", "minilm", "--weights int4 --block 16", {"cosine": 0.98, "size": 0.2}),
     ("minilm int4, to nearest", "minilm", "--weights int4 --block 16 --no-compensate", {}),
@@ -65,7 +66,8 @@ def main():
         row = {"row": name, "options": options, "bars": bars}
         try:
             with tempfile.TemporaryDirectory() as work:
-                row |= measure(folder, path, options.split(), pathlib.Path(work), given)
+                has_samples = "no samples" not in name
+                row |= measure(folder, path, (options.split(), has_samples), pathlib.Path(work), given)
         except Failed as error:
             row["error"] = str(error)
         row["good"] = is_good(row)
@@ -228,7 +230,7 @@ def same(folder, right, found):
     return int((a == b).sum()), a.size
 
 
-def measure(folder, path, options, work, given):
+def measure(folder, path, how, work, given):
     import numpy as np
     import onnxruntime
 
@@ -245,8 +247,9 @@ def measure(folder, path, options, work, given):
     for number, arrays in enumerate(calibration):
         np.savez(work / "samples" / f"{number:03}.npz", **dict(zip(names, arrays)))
     made = work / "quantised.onnx"
+    options, has_samples = how
     command = [given.tilewright, "quantise", model, "-o", made, *options]
-    if "--dynamic" not in options:
+    if has_samples:
         command += ["--calibrate", work / "samples"]
     common.run_pinned(command, 1, timeout=3000)
     quantised = session(made)

@@ -25,7 +25,7 @@ pub(crate) fn quantise<'py>(
     how: &Bound<'py, PyDict>,
 ) -> PyResult<(Bound<'py, PyBytes>, String, String)> {
     let options = options(given)?;
-    let limits = options.limits;
+    let limits = options.limits.clone();
     let model = match model.cast::<PyBytes>() {
         Ok(bytes) => {
             let bytes = Bytes::from_owner(PyBackedBytes::from(bytes.clone()));
