@@ -44,11 +44,14 @@ enum Channels {
     Last,
 }
 
+/// A constant that gives a value: its node, its operand, and the axis of its channels.
+type Divided = (usize, usize, usize);
+
 /// A value whose channels may be scaled, from what gives it to what reads it.
 #[derive(Default)]
 struct Site {
-    /// Constants that give the value: node, operand, and the axis of the constant.
-    divided: Vec<(usize, usize, usize)>,
+    /// Constants that give the value.
+    divided: Vec<Divided>,
     /// The value that a node of its own divides, where there is no such constant.
     inserted: Option<String>,
     /// Products that read it.
@@ -200,11 +203,7 @@ impl Finder<'_> {
     }
 
     /// The constants of a node that scale each channel of what it gives.
-    fn source(
-        &self,
-        number: usize,
-        node: &NodeProto,
-    ) -> Result<Option<(Channels, Vec<(usize, usize, usize)>)>> {
+    fn source(&self, number: usize, node: &NodeProto) -> Result<Option<(Channels, Vec<Divided>)>> {
         let is_vector = |operand: usize| -> Result<bool> {
             let name = node.input.get(operand).filter(|name| !name.is_empty());
             let constant = name.map(|name| self.draft.floats(name)).transpose()?.flatten();
