@@ -44,7 +44,7 @@ enum Channels {
     Last,
 }
 
-/// A constant that gives a value: node, operand, and the axis of the constant that is the channels.
+/// A constant that gives a value: its node, its operand, and the axis of its channels.
 type Divided = (usize, usize, usize);
 
 /// A value whose channels may be scaled, from what gives it to what reads it.
@@ -203,11 +203,7 @@ impl Finder<'_> {
     }
 
     /// The constants of a node that scale each channel of what it gives.
-    fn source(
-        &self,
-        number: usize,
-        node: &NodeProto,
-    ) -> Result<Option<(Channels, Vec<Divided>)>> {
+    fn source(&self, number: usize, node: &NodeProto) -> Result<Option<(Channels, Vec<Divided>)>> {
         let is_vector = |operand: usize| -> Result<bool> {
             let name = node.input.get(operand).filter(|name| !name.is_empty());
             let constant = name.map(|name| self.draft.floats(name)).transpose()?.flatten();

@@ -303,7 +303,8 @@ fn channels_that_reach_unlike_far_are_made_alike() {
 fn operands_that_others_read_are_divided_by_a_node_of_their_own() {
     let text = "
 input x: f32[32, 24]
-constant far: f32[24] {0.01, 8.0, 0.3, 1.0, 0.02, 30.0, 1.0, 0.1, 2.0, 0.5, 0.05, 0.2, 0.01, 8.0, 0.3, 1.0, 0.02, 3.0, 1.0, 0.1, 2.0, 0.5, 0.05, 0.2}
+constant far: f32[24] {0.01, 8.0, 0.3, 1.0, 0.02, 30.0, 1.0, 0.1, 2.0, 0.5, 0.05, 0.2, \
+0.01, 8.0, 0.3, 1.0, 0.02, 3.0, 1.0, 0.1, 2.0, 0.5, 0.05, 0.2}
 constant w: f32[24, 16] {0.0}
 constant v: f32[24, 24] {0.0}
 s = Mul(x, far)
@@ -373,7 +374,8 @@ fn random_model(seed: u64) -> DecodedModel {
     let mut draw = |below: usize| draws.next().unwrap_or(0) % below;
     let channels = 2 + 2 * draw(3);
     let mut text = format!(
-        "input x: f32[2, {channels}, 8, 8]\nconstant first: f32[{channels}, {channels}, 3, 3] {{0.0}}\n\
+        "input x: f32[2, {channels}, 8, 8]\n\
+         constant first: f32[{channels}, {channels}, 3, 3] {{0.0}}\n\
          constant bias: f32[{channels}] {{0.5}}\nconstant half: f32[] {{0.5}}\n"
     );
     let mut nodes = "v0 = Conv(x, first, bias) {pads = [1, 1, 1, 1]}\n".to_owned();
