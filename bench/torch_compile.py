@@ -226,6 +226,7 @@ def main():
     usual = "torch-compile" if given.mode == "f32" else f"torch-compile-{given.mode}"
     if given.add:
         result = common.kept(given.name or usual, "architectures")
+    measured = set(given.names or makers)
     unknown = [name for name in given.names if name not in makers]
     if unknown:
         options.error(f"no architecture is called {', '.join(unknown)}: {', '.join(makers)}")
@@ -252,6 +253,9 @@ def main():
     rows = [[name, *(row[key] for key in keys)] for name, row in result.items()]
     right = [is_right(row, given.mode) for row in result.values()]
     text = common.table(header, rows) + f"\n\n{sum(right)} of {len(right) + len(failed)} right.\n"
+    earlier = [name for name, row in result.items() if name not in measured]
+    if earlier:
+        text += f"Of earlier runs, whose commits the JSON file has: {', '.join(earlier)}.\n"
     text += "".join(f"\n- {name}: {said}" for name, said in failed.items())
     for name, row in result.items():
         text += "".join(f"\n- {name}: {common.without_paths(it)}" for it in row["refused"])
