@@ -2,12 +2,12 @@
 
 use std::path::PathBuf;
 
+use ::quantise::{CalibrationSample, Method, QuantiseOptions, Scheme};
 use bytes::Bytes;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyDict};
-use ::quantise::{CalibrationSample, Method, QuantiseOptions, Scheme};
 use tilewright::compiled::DecodedModel;
 use tilewright::{DType, Options};
 
@@ -37,8 +37,7 @@ pub(crate) fn quantise<'py>(
         }
     };
     let ports = model.info().inputs;
-    let ports: Vec<_> =
-        ports.into_iter().map(|port| port.with_extents(&options.dims)).collect();
+    let ports: Vec<_> = ports.into_iter().map(|port| port.with_extents(&options.dims)).collect();
     let sample = |given: &Bound<'py, PyAny>| -> PyResult<CalibrationSample> {
         let values = values_for(&ports, given)?;
         let check = || ports.iter().zip(&values).try_for_each(|(port, value)| port.check(value));
