@@ -79,15 +79,15 @@ pub(crate) struct Arguments {
     block: usize,
 
     /// Leaves the channels of values as far apart as they are
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_equalise: bool,
 
     /// Leaves biases as they are, whatever layers are off by on average
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_correct_bias: bool,
 
     /// Rounds weights stored in fewer bits to nearest, whatever samples show
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     no_compensate: bool,
 
     /// Leaves a layer in float

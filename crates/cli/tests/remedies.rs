@@ -78,6 +78,11 @@ model weight.onnx
   constant weight: f32[2] {1.0, 2.0}
   y = Add(x, weight)
   output y: f32[2]
+model product.onnx
+  input x: f32[2, 2]
+  constant weight: f32[2, 2] {1.0, 2.0, 3.0, 4.0}
+  y = MatMul(x, weight)
+  output y: f32[2, 2]
 model high.onnx
   input x: f32[1, 1, 2]
   y = Relu(x)
@@ -160,6 +165,7 @@ const CASES: &[Case] = &[
     case("TW0209", "run one.onnx --random --disable csee", "--disable csee"),
     case("TW0208", "explain one.onnx --candidates main_mop_0", "--candidates main_mop_0"),
     case("TW0211", "explain-error TW9999", ""),
+    case("TW0215", "quantise product.onnx -o bytes.onnx", ""),
     with_file("TW0214", "run high.onnx --random --top 1", "--top 1", "labels.txt"),
     case("TW0301", "run one.onnx --random --output y.txt", "--output y.txt"),
     case("TW0401", "run one.onnx --random --target x86-64-v33", "--target x86-64-v33"),

@@ -10,9 +10,9 @@
 
 use loops::{Loop, ScalarExpr, Scope, Stmt};
 
-use super::Selector;
 use super::index::{Binding, Linear};
-use super::{VectorLoop, value::all_lanes};
+use super::value::{all_lanes, carrier};
+use super::{Selector, VectorLoop};
 use crate::vcode::{Inst, Lane, MemoryOperand, Opcode, RegisterType};
 
 /// Bytes of a run, at most: it is written out.
@@ -42,7 +42,7 @@ impl Selector<'_> {
         if !alike || bytes > 2 || !in_memory || !only_lets || !short || self.exec.is_some() {
             return Ok(false);
         }
-        if source.ahead > 0 {
+        if source.ahead > 0 || carrier(source.dtype).is_none() {
             return Ok(false);
         }
         self.bindings[inner.variable] = Binding::Constant(0);
