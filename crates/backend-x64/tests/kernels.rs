@@ -497,6 +497,88 @@ fn strided_views() {
 }
 
 /// `let` with a range: indices from data, within and out of it.
+/// Runs that are copied whole, of every length. The last row is written first, so that what is
+/// written behind a row is found in the next one.
+#[test]
+fn runs_of_narrow_elements() {
+    for dtype in ["u8", "i8", "bool", "i16", "f16", "bf16"] {
+        for extent in [2, 3, 7, 8, 11, 16, 20, 31, 33, 63, 64, 100, 129, 256] {
+            let row = extent + 5;
+            check(&format!(
+                "kernel @copy(%x: read {dtype}[4, {extent}] strides [{row}, 1], %at: read i64[3],
+                   %y: write {dtype}[3, {extent}]) {{
+                   for i < 3 {{ for j < {extent} vector {{
+                     let t: i64 in 0..=1 = %at[i]
+                     %y[2 - i, j] = %x[i + t, j]
+                   }} }}
+                 }}"
+            ));
+        }
+    }
+}
+
+/// Neighbours of which some are of the next row, wherever that begins.
+#[test]
+fn rows_that_end_within_a_vector() {
+    for dtype in ["f32", "f64", "i64", "u8", "bool", "f16"] {
+        for (length, lead) in [(16, 0), (17, 3), (23, 7), (40, 1), (105, 0)] {
+            let stride = length + lead;
+            let rows = 150 / length + 2;
+            check(&format!(
+                "kernel @wrapped(%x: read {dtype}[{rows}, {length}] strides [{stride}, 1],
+                   %y: write {dtype}[140]) {{
+                   for o < 10 {{ for i < 16 vector {{
+                     if 16*o + i < 140 {{
+                       %y[16*o + i] = %x[(16*o + i + 5) div {length}, (16*o + i + 5) mod {length}]
+                     }}
+                   }} }}
+                 }}"
+            ));
+            check(&format!(
+                "kernel @tiled(%x: read {dtype}[{length}], %y: write {dtype}[140]) {{
+                   for o < 10 {{ for i < 14 vector {{
+                     %y[14*o + i] = %x[(14*o + i) mod {length}]
+                   }} }}
+                 }}"
+            ));
+        }
+    }
+}
+
+/// Loads that are off in all lanes, far outside of their buffer, and beside that in some.
+#[test]
+fn borders_on_all_sides() {
+    for (dtype, none) in [("f32", "0.5"), ("f64", "0.5f64"), ("u8", "7u8"), ("i64", "3")] {
+        for step in [1, 2] {
+            check(&format!(
+                "kernel @pad(%x: read {dtype}[5, 40], %y: write {dtype}[4000, 21]) {{
+                   for i < 4000 {{ for j < 21 vector {{
+                     %y[i, j] = guard(2000 <= i, i <= 2004, 1 <= j, j <= 18
+                       ? %x[i - 2000, {step}*j - {step}] : {none})
+                   }} }}
+                 }}"
+            ));
+        }
+    }
+}
+
+/// The tail of a row that is a part of a larger one. The last row is written first, so that what is
+/// written behind a row is found in the next one.
+#[test]
+fn tails_of_views() {
+    for dtype in ["f32", "f64", "i64", "u8", "i16", "f16", "bf16"] {
+        for extent in [1, 2, 3, 5, 6, 9, 11, 13, 15, 19, 27] {
+            // Its own stride makes it a view; the rows lie side by side all the same.
+            check(&format!(
+                "kernel @half(%x: read {dtype}[6, {extent}],
+                   %y: write {dtype}[6, {extent}] strides [{extent}, 1]) {{
+                   for i < 6 {{ for j < {extent} vector {{ %y[5 - i, j] = %x[i, j] + %x[i, j] }} }}
+                 }}"
+            ));
+        }
+    }
+}
+
 #[test]
 fn indices_from_data() {
     let scalar = parse(

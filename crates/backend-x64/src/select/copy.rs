@@ -8,7 +8,8 @@
 //! of 32; where nothing is computed, four or two of them take the room of one. What is left at the
 //! end goes by shorter registers, not under a mask, so that no load waits for what a mask left out.
 
-use loops::{Loop, ScalarExpr, Scope, Stmt};
+use loops::{BufferId, Loop, ScalarExpr, Scope, Stmt};
+use sym::Expr;
 
 use super::index::{Binding, Linear};
 use super::value::{all_lanes, carrier};
@@ -22,7 +23,7 @@ const LONGEST: i64 = 512;
 const AT_ONCE: usize = 4;
 
 /// One end of a copy.
-type End = (loops::BufferId, Linear);
+type End = (BufferId, Linear);
 
 impl Selector<'_> {
     /// Writes a vector loop of so many turns that copies a run, if it is one; whether it did.
@@ -35,11 +36,8 @@ impl Selector<'_> {
         let bytes = self.element_bytes(*buffer) as i64;
         let alike = source.dtype == target.dtype && source.dtype.bits() == 8 * bytes as u32;
         let in_memory = [source, target].iter().all(|end| end.scope != Scope::Register);
-        let only_lets = lets
-            .iter()
-            .all(|stmt| matches!(stmt, Stmt::Let { value, .. } if !self.depends_on(value, inner)));
         let short = (2..=LONGEST / bytes.max(1)).contains(&extent);
-        if !alike || bytes > 2 || !in_memory || !only_lets || !short || self.exec.is_some() {
+        if !alike || bytes > 2 || !in_memory || !short || self.exec.is_some() {
             return Ok(false);
         }
         if source.ahead > 0 || carrier(source.dtype).is_none() {
@@ -49,28 +47,36 @@ impl Selector<'_> {
         let lanes = self.plan.lanes[inner.variable];
         let tail = all_lanes(lanes);
         self.vector = Some(VectorLoop { symbol: inner.variable, lanes, offset: 0, tail });
-        self.block(lets)?;
-        let ends = [(*from, self.linear(*from, at)), (*buffer, self.linear(*buffer, index))];
-        let runs = |end: &End| !end.1.irregular && end.1.lane_step == bytes;
-        let is_run = ends.iter().all(runs);
-        if is_run {
-            self.copy_bytes(&ends, extent * bytes);
-        }
+        let is_run = self.copied_between((*from, at), (*buffer, index), lets, extent * bytes);
         self.vector = None;
         self.bindings[inner.variable] = Binding::None;
-        Ok(is_run)
+        is_run
     }
 
-    fn depends_on(&self, value: &ScalarExpr, inner: &Loop) -> bool {
-        let mut found = false;
-        value.walk(&mut |part| match part {
-            ScalarExpr::Load { index, .. } | ScalarExpr::Fold { index, .. } => {
-                found |= index.iter().any(|expr| expr.contains(inner.variable));
+    /// Copies so many bytes from one place to the other, if both are runs along the vector variable
+    /// and what is bound before is the same for all lanes; whether it did.
+    fn copied_between(
+        &mut self,
+        (from, at): (BufferId, &[Expr]),
+        (to, index): (BufferId, &[Expr]),
+        lets: &[Stmt],
+        bytes: i64,
+    ) -> base::Result<bool> {
+        for stmt in lets {
+            match stmt {
+                Stmt::Let { value, .. } if !self.differs_by_lane(value) => {
+                    self.block(std::slice::from_ref(stmt))?;
+                }
+                _ => return Ok(false),
             }
-            ScalarExpr::Index(expr) => found |= expr.contains(inner.variable),
-            _ => {}
-        });
-        found
+        }
+        let step = self.element_bytes(to) as i64;
+        let ends = [(from, self.linear(from, at)), (to, self.linear(to, index))];
+        let is_run = ends.iter().all(|end| !end.1.irregular && end.1.lane_step == step);
+        if is_run {
+            self.copy_bytes(&ends, bytes);
+        }
+        Ok(is_run)
     }
 
     /// Copies so many bytes from the first end to the second.

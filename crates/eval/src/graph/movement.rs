@@ -96,8 +96,8 @@ pub(super) fn broadcast(
         source[axis] = if extent == 1 { 0 } else { stride };
     }
     // What is zero need not be written, however large it is.
-    let is_zero = operand.strings().is_none() && operand.bytes().iter().all(|byte| *byte == 0);
-    if is_zero && operand.len() == 1 {
+    let is_number = operand.len() == 1 && operand.strings().is_none();
+    if is_number && operand.bytes().iter().all(|byte| *byte == 0) {
         return Ok(Tensor::zeros(operand.dtype(), shape));
     }
     Ok(pick(operand, shape, |index| dot(index, &source)))
