@@ -13,9 +13,11 @@ pub struct Machine {
     /// Passes that arithmetic, a load or a store of a full vector takes through the data paths: the
     /// rates below are those of one. Two where the paths are half as wide.
     pub passes: f64,
-    /// Fused multiply-adds of full vectors that can be started each cycle; other arithmetic of
-    /// floats as many.
+    /// Fused multiply-adds of full vectors that can be started each cycle; products and
+    /// comparisons go the same ways, sums others, of which there are as many.
     pub fma_per_cycle: u32,
+    /// Arithmetic of full vectors that can be started each cycle, all kinds together.
+    pub arithmetic_per_cycle: f64,
     /// Cycles until a fused multiply-add's result can be used.
     pub fma_latency: u32,
     /// Vector loads that can be started each cycle.
@@ -104,7 +106,15 @@ impl Machine {
         1.0 / level.writes + 1.0 / level.reads
     }
 
-    /// The same with the caches that a processor has, as far as it tells, from the first level to
+    /// Cycles to read so many bytes once, from the level that keeps them; from the second at best,
+    /// from memory in one stream.
+    #[must_use]
+    pub fn cycles_to_move(&self, bytes: f64) -> f64 {
+        let level = [&self.l2, &self.l3].into_iter().find(|level| level.keeps(bytes));
+        bytes / level.map_or(self.stream_bytes_per_ns / self.cycles_per_ns, |level| level.reads)
+    }
+
+    /// The machine with the caches that a processor has, as far as it tells, from the first level to
     /// the third; without room for anything else in between.
     #[must_use]
     pub fn with_caches(mut self, caches: [Option<u64>; 3]) -> Machine {
@@ -114,10 +124,11 @@ impl Machine {
         self
     }
 
-    /// The same where the widest vectors pass in two halves.
+    /// The same where the widest vectors pass in two halves, as in servers of the generation
+    /// before.
     #[must_use]
     pub fn at_half_width(self) -> Machine {
-        Machine { passes: 2.0, ..self }
+        Machine { passes: 2.0, cycles_per_ns: 3.7, stream_bytes_per_ns: 26.0, ..self }
     }
 
     /// The row of the table for a core of a server that has AVX-512 with full-width data paths.
@@ -127,13 +138,14 @@ impl Machine {
             cycles_per_ns: 4.218_75,
             passes: 1.0,
             fma_per_cycle: 2,
+            arithmetic_per_cycle: 4.0,
             fma_latency: 4,
             loads_per_cycle: 2.0,
             stores_per_cycle: 1.0,
             permutes_per_cycle: 1.0,
             scalar_loads_per_cycle: 3.0,
             instructions_per_cycle: 6.0,
-            cycles_of_division: 10.0,
+            cycles_of_division: 6.0,
             cycles_of_gather: 1.4,
             store_to_load: 8.0,
             line_bytes: 64,
@@ -141,7 +153,7 @@ impl Machine {
             set_bytes: 4096,
             l1: Level { bytes: 32 << 10, usable: 0.5, reads: 128.0, writes: 64.0 },
             l2: Level { bytes: 1 << 20, usable: 0.6, reads: 48.0, writes: 24.0 },
-            l3: Level { bytes: 32 << 20, usable: 0.5, reads: 16.0, writes: 16.0 },
+            l3: Level { bytes: 32 << 20, usable: 0.5, reads: 24.0, writes: 24.0 },
             memory: Level { bytes: u64::MAX, usable: 1.0, reads: 5.0, writes: 5.0 },
             stream_bytes_per_ns: 40.0,
         }

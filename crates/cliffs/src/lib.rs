@@ -14,6 +14,7 @@ mod model;
 mod outline;
 mod parts;
 mod peers;
+mod predict;
 mod reduce;
 mod report;
 mod results;
@@ -26,6 +27,7 @@ pub use draw::outline;
 pub use figures::{Figures, Finding, KernelFigures};
 pub use model::{bytes, values};
 pub use outline::{Outline, Part, Setting};
+pub use predict::predict;
 pub use run::{Request, run};
 
 /// Measures one outline beside the peers of a Python; files lie in a folder meanwhile.

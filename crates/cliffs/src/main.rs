@@ -11,6 +11,7 @@ usage: cliffs --seed S --count N [--fresh] [--reduce N] [--tries N]
        cliffs measure OUTLINE             measures an outline of a file
        cliffs write OUTLINE MODEL.onnx    writes its model
        cliffs draw S N                    prints model N of seed S
+       cliffs predict RESULTS             times of a file beside what is predicted now
 
 The Python of the other engines is TILEWRIGHT_PYTHON, or python3.";
 
@@ -21,6 +22,7 @@ fn main() -> ExitCode {
         ["measure", outline] => measure(outline),
         ["write", outline, model] => write(outline, model),
         ["draw", seed, number] => draw(seed, number),
+        ["predict", results] => cliffs::predict(Path::new(results)).map(|text| print!("{text}")),
         _ => match request(&words) {
             Some(request) => cliffs::run(&request),
             None => {

@@ -36,7 +36,7 @@ const PROFILES: Duration = Duration::from_millis(8);
 /// How the codes of diagnostics begin that tell of the compiler's own mistakes.
 const INTERNAL: &str = "TW09";
 /// The seed of inputs.
-const SEED: u64 = 1;
+pub(crate) const SEED: u64 = 1;
 
 /// What measures model after model.
 pub(crate) struct Measurer {

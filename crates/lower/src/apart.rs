@@ -145,24 +145,27 @@ fn find(
     Ok((apart, search.stored))
 }
 
-/// Cycles that the nodes of a kernel need at least, each element computed once.
+/// Cycles that the nodes of a kernel need at least, each element computed once, each byte moved
+/// once from where all of them stay.
 fn least(function: &Function, info: &KernelInfo, target: &Target) -> f64 {
     let count = |extents: &[Expr]| -> f64 {
         extents.iter().map(|extent| weight(function, extent) as f64).product()
     };
-    let operations = info.source.nodes.iter().map(|&node| {
+    let machine = &target.machine;
+    let lanes = f64::from(target.vector_bytes / 4);
+    let of_node = |&node: &NodeId| {
         let data = &function.nodes[node];
         match (space(&data.op), data.results.first()) {
-            (Some(space), _) => 2.0 * count(&space.extents),
+            (Some(space), _) => count(&space.extents) / f64::from(machine.fma_per_cycle),
             (None, Some(&result)) => {
-                2.0 * f64::from(cost(&data.op)) * count(extents(function, result))
+                let instructions = f64::from(cost(&data.op)) * count(extents(function, result));
+                instructions / machine.arithmetic_per_cycle
             }
             (None, None) => 0.0,
         }
-    });
-    let machine = &target.machine;
-    let arithmetic = operations.sum::<f64>() / target.flops_per_ns();
-    arithmetic.max(info.bytes as f64 / machine.stream_bytes_per_ns) * machine.cycles_per_ns
+    };
+    let arithmetic = info.source.nodes.iter().map(of_node).sum::<f64>() * machine.passes / lanes;
+    arithmetic.max(machine.cycles_to_move(info.bytes as f64))
 }
 
 /// The values inside a kernel that could be stored.

@@ -203,12 +203,17 @@ impl Walk<'_> {
             Stmt::Store { buffer, index, value } => {
                 let mut work = self.value(value).0;
                 work.add(&self.store(*buffer, index));
-                if let ScalarExpr::Load { buffer: from, .. } = value {
-                    let [from, to] = [from, buffer].map(|id| self.kernel.buffers[*id].dtype);
+                let to = self.kernel.buffers[*buffer].dtype;
+                match value {
+                    _ if to.bits() >= 32 => {}
                     // Narrow elements are copied as they are.
-                    if from == to && from.bits() < 32 {
-                        work.narrow(f64::from(from.bits()) / 32.0);
+                    ScalarExpr::Load { buffer: from, .. }
+                        if self.kernel.buffers[*from].dtype == to =>
+                    {
+                        work.narrow(f64::from(to.bits()) / 32.0);
                     }
+                    ScalarExpr::Apply { function: tensor::ScalarFunction::Cast, .. } => {}
+                    _ => work.widen(self.instances(u64::MAX)),
                 }
                 Straight { work, ..Straight::default() }
             }
@@ -273,7 +278,7 @@ impl Walk<'_> {
                 self.at_once(value, cost, instances)
             }
             (None, Some(factors)) => {
-                let mut work = self.combination(reduction, instances);
+                let mut work = self.multiply_add(instances);
                 factors.iter().for_each(|factor| work.add(&self.value(factor).0));
                 work
             }

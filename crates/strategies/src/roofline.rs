@@ -13,7 +13,9 @@ pub struct Roofline {
     pub operations: f64,
     /// Bytes of parameters that are touched.
     pub bytes: f64,
-    /// The larger of operations over peak and bytes over bandwidth.
+    /// Nanoseconds of the operations at peak.
+    pub arithmetic: f64,
+    /// The larger of operations over peak and bytes over the bandwidth of memory.
     pub nanoseconds: f64,
 }
 
@@ -25,7 +27,15 @@ impl Roofline {
         let bytes = bytes_touched(kernel).values().map(number).sum::<f64>();
         let arithmetic = operations / (target.flops_per_ns() * at_once(kernel, target));
         let nanoseconds = arithmetic.max(bytes / target.machine.stream_bytes_per_ns);
-        Roofline { operations, bytes, nanoseconds }
+        Roofline { operations, bytes, arithmetic, nanoseconds }
+    }
+
+    /// The least of cycles that a kernel takes whose data are in the caches, as far as these keep
+    /// them.
+    #[must_use]
+    pub fn cycles(&self, target: &Target) -> f64 {
+        let machine = &target.machine;
+        (self.arithmetic * machine.cycles_per_ns).max(machine.cycles_to_move(self.bytes))
     }
 }
 

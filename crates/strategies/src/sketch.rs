@@ -78,7 +78,7 @@ const STATEMENTS: [Sketch; 2] = [
 const PLAIN: &str = "plain";
 
 /// How many times what it takes at least a kernel may cost before other sketches are tried.
-const NEAR: f64 = 4.0;
+const NEAR: f64 = 2.0;
 
 /// Cycles that nothing else is tried to save.
 pub const LITTLE: f64 = 4000.0;
@@ -127,9 +127,7 @@ pub fn schedule(
             remarks.push(format!("not {slower}: it should take {remark}"));
         }
         best = Some((cycles, sketch.name, found));
-        let least = *least.get_or_insert_with(|| {
-            Roofline::of(&naive.kernel, target).nanoseconds * target.machine.cycles_per_ns
-        });
+        let least = *least.get_or_insert_with(|| Roofline::of(&naive.kernel, target).cycles(target));
         if cycles <= NEAR * least + LITTLE {
             break;
         }

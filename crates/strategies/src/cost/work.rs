@@ -8,7 +8,7 @@ use loops::visit::walk_references;
 use loops::{BufferId, Condition, Kernel, ScalarExpr, Scope, Stmt, SymbolKind};
 use rustc_hash::FxHasher;
 use sym::{Atom, Expr, SymbolId, Term};
-use tensor::ScalarFunction;
+use tensor::{DType, ScalarFunction};
 
 use super::traffic::Step;
 use super::{Kind, Walk};
@@ -21,8 +21,12 @@ const TRANSPOSED: i64 = 4;
 /// Instructions of straight code, by what they keep busy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Work {
-    /// Arithmetic of vectors or scalars.
+    /// Arithmetic of vectors or scalars, all kinds together.
     arithmetic: f64,
+    /// Of that the products, with or without a sum, and comparisons.
+    products: f64,
+    /// Of that the sums and differences, shifts, and changes of a value in its place.
+    sums: f64,
     /// Cycles of divisions and square roots.
     divisions: f64,
     /// Loads of vectors.
@@ -44,6 +48,8 @@ pub(super) struct Work {
 impl Work {
     pub(super) fn add(&mut self, other: &Work) {
         self.arithmetic += other.arithmetic;
+        self.products += other.products;
+        self.sums += other.sums;
         self.divisions += other.divisions;
         self.loads += other.loads;
         self.scalar_loads += other.scalar_loads;
@@ -60,6 +66,11 @@ impl Work {
         self.stores *= share;
     }
 
+    /// Elements of so many vectors made wider or narrower.
+    pub(super) fn widen(&mut self, instances: f64) {
+        self.permutes += instances;
+    }
+
     /// Cycles until all of it has been started: what the busiest unit takes.
     pub(super) fn cycles(&self, target: &Target) -> f64 {
         let machine = &target.machine;
@@ -69,8 +80,10 @@ impl Work {
         let stores = self.stores * passes / machine.stores_per_cycle
             + 2.0 * self.scalar_stores / machine.scalar_loads_per_cycle;
         let permutes = self.permutes / machine.permutes_per_cycle;
-        let arithmetic =
-            self.arithmetic * passes / f64::from(machine.fma_per_cycle) + self.divisions;
+        let of_a_kind = self.products.max(self.sums) * passes / f64::from(machine.fma_per_cycle);
+        // Rearrangements take some of the same ways.
+        let of_all = (self.arithmetic + self.permutes) * passes / machine.arithmetic_per_cycle;
+        let arithmetic = of_all.max(of_a_kind);
         let all = self.arithmetic
             + self.loads
             + self.scalar_loads
@@ -79,7 +92,7 @@ impl Work {
             + self.permutes
             + self.instructions;
         let issued = all / machine.instructions_per_cycle + self.gathers;
-        loads.max(stores).max(permutes).max(arithmetic).max(issued)
+        loads.max(stores).max(permutes).max(arithmetic).max(self.divisions).max(issued)
     }
 }
 
@@ -90,6 +103,12 @@ pub(super) struct Depends {
     pub(super) loops: u64,
     /// Of their turns, the share in which it is another than before.
     distinct: f64,
+}
+
+impl Default for Depends {
+    fn default() -> Depends {
+        Depends::on(0)
+    }
 }
 
 impl Depends {
@@ -157,7 +176,8 @@ impl Walk<'_> {
         instances: f64,
     ) -> Work {
         let rate = f64::from(self.target.machine.fma_per_cycle);
-        let mut work = Work { arithmetic: instances * cost.cycles * rate, ..Work::default() };
+        let products = instances * cost.cycles * rate;
+        let mut work = Work { arithmetic: products, products, ..Work::default() };
         value.walk(&mut |part| {
             if let ScalarExpr::Load { buffer, index } = part {
                 work.add(&self.load(*buffer, index).0);
@@ -248,7 +268,22 @@ impl Walk<'_> {
                 let arithmetic = self.times(depends);
                 (Work { arithmetic, ..Work::default() }, depends)
             }
-            ScalarExpr::Load { buffer, index } => self.load(*buffer, index),
+            ScalarExpr::Load { buffer, index } => {
+                let (mut work, depends) = self.load(*buffer, index);
+                if self.kernel.buffers[*buffer].dtype.bits() < 32 {
+                    work.widen(self.times(depends));
+                }
+                (work, depends)
+            }
+            ScalarExpr::Apply { function: ScalarFunction::Cast, dtype, arguments } => {
+                let [argument] = &arguments[..] else { return Default::default() };
+                let (mut work, depends) = match argument {
+                    ScalarExpr::Load { buffer, index } => self.load(*buffer, index),
+                    _ => self.value(argument),
+                };
+                work.add(&self.cast(argument.dtype(self.kernel), *dtype, self.times(depends)));
+                (work, depends)
+            }
             ScalarExpr::Apply { function, arguments, .. } => {
                 let (mut work, mut depends) = (Work::default(), Depends::on(0));
                 for argument in arguments {
@@ -256,7 +291,8 @@ impl Walk<'_> {
                     work.add(&own.0);
                     depends = depends.and(own.1);
                 }
-                work.add(&self.function(*function, self.times(depends)));
+                let bounds = arguments.iter().any(is_number);
+                work.add(&self.function(*function, bounds, self.times(depends)));
                 (work, depends)
             }
             ScalarExpr::Guard { conditions, value, otherwise } => {
@@ -301,8 +337,13 @@ impl Walk<'_> {
             && around.any(|around| runs(around) && contains(around.variable).contains(&true))
     }
 
-    /// The work of a scalar function in so many vectors.
-    fn function(&self, function: ScalarFunction, instances: f64) -> Work {
+    /// The work of a scalar function in so many vectors; of an extreme it tells whether one side
+    /// is a number.
+    fn function(&self, function: ScalarFunction, bounds: bool, instances: f64) -> Work {
+        use ScalarFunction::{
+            Add, Ceil, Eq, Floor, FusedMultiplyAdd, Ge, Gt, Le, Lt, Mul, Ne, Round, Shl, Shr, Sub,
+            Trunc,
+        };
         let mut work = Work::default();
         match function {
             ScalarFunction::Bitcast => {}
@@ -312,15 +353,47 @@ impl Walk<'_> {
                 work.divisions = instances * if scalar { cycles / 2.0 } else { cycles };
             }
             // A comparison and a selection beside them give NaN where an operand is one.
-            ScalarFunction::Min | ScalarFunction::Max => work.arithmetic = 2.0 * instances,
+            ScalarFunction::Min | ScalarFunction::Max => {
+                (work.products, work.arithmetic) = (instances, instances);
+                if !bounds {
+                    (work.products, work.arithmetic) = (2.0 * instances, 3.0 * instances);
+                }
+            }
+            Mul | FusedMultiplyAdd | Eq | Ne | Lt | Le | Gt | Ge => {
+                (work.products, work.arithmetic) = (instances, instances);
+            }
+            Add | Sub | Floor | Ceil | Round | Trunc | Shl | Shr => {
+                (work.sums, work.arithmetic) = (instances, instances);
+            }
             _ => work.arithmetic = instances,
         }
         work
     }
 
+    /// The work of a conversion, in so many vectors: between widths lanes are rearranged, between
+    /// integers and floats values are changed.
+    fn cast(&self, from: Option<DType>, to: DType, instances: f64) -> Work {
+        let mut work = Work::default();
+        let from = from.unwrap_or(to);
+        if from.bits() != to.bits() {
+            work.permutes = CONVERSION * instances;
+        }
+        // The bits of a bfloat16 are shifted to their place.
+        let shifts = [from, to].contains(&DType::BF16);
+        if from.is_float() != to.is_float() || from.bits() == to.bits() || shifts {
+            (work.sums, work.arithmetic) = (instances, instances);
+        }
+        work
+    }
+
+    /// The work of adding a product to what is there, in so many vectors.
+    pub(super) fn multiply_add(&self, instances: f64) -> Work {
+        self.function(ScalarFunction::FusedMultiplyAdd, false, instances)
+    }
+
     /// The work of combining what is there with what comes, in so many vectors.
     pub(super) fn combination(&self, reduction: tensor::Reduction, instances: f64) -> Work {
-        self.function(reduction.as_function(), instances)
+        self.function(reduction.as_function(), false, instances)
     }
 
     /// The work of a load.
@@ -501,11 +574,19 @@ impl Walk<'_> {
     }
 }
 
+/// Whether a value is a constant other than NaN.
+fn is_number(value: &ScalarExpr) -> bool {
+    matches!(value, ScalarExpr::Constant(constant) if !constant.as_f64().is_nan())
+}
+
 /// The most elements of a row that is held in registers, and how many a register holds.
 const PERMUTED: [i64; 2] = [64, 16];
 
 /// The same of bytes, where these can be picked from anywhere in a register.
 const PERMUTED_BYTES: [i64; 2] = [256, 64];
+
+/// Rearrangements that a conversion between widths takes as long as.
+const CONVERSION: f64 = 1.3;
 
 /// Instructions that take a narrow element out of the word that a gather brings.
 const NARROW_GATHER: f64 = 6.0;
