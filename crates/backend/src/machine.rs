@@ -30,6 +30,8 @@ pub struct Machine {
     pub scalar_loads_per_cycle: f64,
     /// Instructions of any kind that can be started each cycle.
     pub instructions_per_cycle: f64,
+    /// Instructions that can be under way at once.
+    pub looks_ahead: f64,
     /// Cycles for a division or square root of a full vector.
     pub cycles_of_division: f64,
     /// Cycles for each element that a gather brings, which nothing else is started in.
@@ -145,6 +147,7 @@ impl Machine {
             permutes_per_cycle: 1.0,
             scalar_loads_per_cycle: 3.0,
             instructions_per_cycle: 6.0,
+            looks_ahead: 320.0,
             cycles_of_division: 6.0,
             cycles_of_gather: 1.4,
             store_to_load: 8.0,

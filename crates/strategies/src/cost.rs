@@ -31,6 +31,9 @@ const LOOP: f64 = 6.0;
 /// Cycles of a turn of a serial loop besides its work.
 const TURN: f64 = 0.5;
 
+/// Instructions that such a turn takes besides its work.
+const OF_A_TURN: f64 = 2.0;
+
 /// Of the smaller of arithmetic and traffic, the share that the larger does not hide.
 const NOT_HIDDEN: f64 = 0.2;
 
@@ -143,12 +146,49 @@ impl Around {
 /// What a block costs.
 #[derive(Clone, Copy, Debug, Default)]
 struct Straight {
-    /// Of its serial loops.
+    /// Cycles of its serial loops, one after the other.
     cycles: f64,
+    /// Of these the ones in which units are busy; in the others what comes behind may run.
+    busy: f64,
+    /// Instructions of its serial loops.
+    instructions: f64,
     /// Of what stands between them.
     work: Work,
     /// Cycles that a sum waits for the one before it, at least, each time the block is run.
     wait: f64,
+}
+
+impl Straight {
+    /// Of straight code alone.
+    fn of(work: Work) -> Straight {
+        Straight { work, ..Straight::default() }
+    }
+
+    /// With what stands behind it.
+    fn add(&mut self, other: &Straight) {
+        self.cycles += other.cycles;
+        self.busy += other.busy;
+        self.instructions += other.instructions;
+        self.work.then(&other.work);
+        self.wait = self.wait.max(other.wait);
+    }
+
+    /// Cycles of a serial loop with so many turns. Turns that do not wait for each other overlap, as
+    /// far as the processor looks ahead.
+    fn turns(&self, extent: f64, target: &Target) -> Straight {
+        let work = self.work.cycles(target);
+        let busy = self.busy + work + TURN;
+        let instructions = self.instructions + self.work.count() + OF_A_TURN;
+        let alone = self.cycles + work + self.work.latency + TURN;
+        let seen = (instructions / target.machine.looks_ahead).min(1.0);
+        let turn = busy.max(alone * seen).max(self.wait + TURN);
+        Straight {
+            cycles: LOOP + extent * turn,
+            busy: extent * busy,
+            instructions: extent * instructions,
+            ..Straight::default()
+        }
+    }
 }
 
 struct Walk<'a> {
@@ -169,10 +209,7 @@ impl Walk<'_> {
     fn block(&mut self, block: &[Stmt]) -> Straight {
         let mut all = Straight::default();
         for stmt in block {
-            let own = self.statement(stmt);
-            all.cycles += own.cycles;
-            all.work.add(&own.work);
-            all.wait = all.wait.max(own.wait);
+            all.add(&self.statement(stmt));
         }
         all
     }
@@ -190,15 +227,13 @@ impl Walk<'_> {
             Stmt::While { setup, condition, body } => {
                 let mut all = self.block(setup);
                 all.work.add(&self.value(condition).0);
-                let own = self.block(body);
-                all.cycles += own.cycles;
-                all.work.add(&own.work);
+                all.add(&self.block(body));
                 all
             }
             Stmt::Let { symbol, value } => {
                 let (work, depends) = self.value(value);
                 self.depends[*symbol] = depends.loops;
-                Straight { work, ..Straight::default() }
+                Straight::of(work)
             }
             Stmt::Store { buffer, index, value } => {
                 let mut work = self.value(value).0;
@@ -215,7 +250,11 @@ impl Walk<'_> {
                     ScalarExpr::Apply { function: tensor::ScalarFunction::Cast, .. } => {}
                     _ => work.widen(self.instances(u64::MAX)),
                 }
-                Straight { work, ..Straight::default() }
+                if let Scope::Scratch = self.kernel.buffers[*buffer].scope {
+                    // What is read next.
+                    work.latency += self.target.machine.store_to_load;
+                }
+                Straight::of(work)
             }
             Stmt::Reduce { buffer, index, reduction, value } => {
                 self.reduce(*buffer, index, *reduction, value)
@@ -243,8 +282,7 @@ impl Walk<'_> {
         if around.is_straight() {
             return body;
         }
-        let turn = (body.cycles + body.work.cycles(self.target)).max(body.wait) + TURN;
-        Straight { cycles: LOOP + extent as f64 * turn, ..Straight::default() }
+        body.turns(extent as f64, self.target)
     }
 
     fn kind(&self, kind: &LoopKind) -> Kind {
@@ -294,16 +332,16 @@ impl Walk<'_> {
         }
         let step = latency + if in_registers { 0.0 } else { to_load };
         let innermost = self.around.iter().rposition(|around| !around.is_straight());
-        let Some(at) = innermost else { return Straight { work, ..Straight::default() } };
+        let Some(at) = innermost else { return Straight::of(work) };
         let moves = |around: &Around| index.iter().any(|axis| axis.contains(around.variable));
         if moves(&self.around[at]) {
-            return Straight { work, ..Straight::default() };
+            return Straight::of(work);
         }
         let at_once = |around: &&Around| matches!(around.kind, Kind::Instruction(_));
         let again =
             self.around[at + 1..].iter().filter(|around| !moves(around) && !at_once(around));
         let chain: i64 = again.map(|around| around.extent).product();
-        Straight { work, cycles: 0.0, wait: chain as f64 * step }
+        Straight { wait: chain as f64 * step, ..Straight::of(work) }
     }
 }
 

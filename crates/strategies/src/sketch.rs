@@ -127,7 +127,8 @@ pub fn schedule(
             remarks.push(format!("not {slower}: it should take {remark}"));
         }
         best = Some((cycles, sketch.name, found));
-        let least = *least.get_or_insert_with(|| Roofline::of(&naive.kernel, target).cycles(target));
+        let least =
+            *least.get_or_insert_with(|| Roofline::of(&naive.kernel, target).cycles(target));
         if cycles <= NEAR * least + LITTLE {
             break;
         }

@@ -9,7 +9,8 @@
 //! The innermost reduced axes that every operand walks as one are a *run*: its elements lie behind
 //! each other, whichever of the axes they belong to. Where an operand repeats what it reads along
 //! some of a run's axes and not along others, it has no place that moves by ones along the run;
-//! such a run ends before the axis at which that begins.
+//! such a run ends before the axis at which that begins, unless it is then too short for partial
+//! results: what is repeated is better stored than all is summed in one go.
 
 use std::ops::Range;
 
@@ -42,6 +43,22 @@ pub(crate) fn partials(extent: i64) -> i64 {
 /// The innermost run of a contraction or reduction; none where an operand is not contiguous along
 /// its innermost reduced axis.
 pub(crate) fn run(function: &Function, node: NodeId) -> Option<Run> {
+    let short = |run: &Run| run.extent.as_constant().is_some_and(|extent| partials(extent) == 1);
+    let run = run_where(function, node, &|operand, axes| {
+        walks(function, operand, axes, &mut Vec::new())
+    })?;
+    match short(&run) {
+        true => run_where(function, node, &|_, _| true),
+        false => Some(run),
+    }
+}
+
+/// The innermost run of which every operand can be walked along axes of its own.
+fn run_where(
+    function: &Function,
+    node: NodeId,
+    walks: &dyn Fn(ValueId, &[usize]) -> bool,
+) -> Option<Run> {
     let data = &function.nodes[node];
     let space = space(&data.op)?;
     let last = space.innermost_reduced()?;
@@ -56,9 +73,8 @@ pub(crate) fn run(function: &Function, node: NodeId) -> Option<Run> {
     for outer in (space.parallel..last).rev().filter(|&axis| !space.extents[axis].is_one()) {
         axes.insert(0, outer);
         let fits = |number: usize, operand: ValueId| {
-            let shape = extents(function, operand);
-            space.steps_as_one(number, shape, outer, inner)
-                && walks(function, operand, &places(space, number, &axes), &mut Vec::new())
+            space.steps_as_one(number, extents(function, operand), outer, inner)
+                && walks(operand, &places(space, number, &axes))
         };
         if !all(&fits) {
             break;

@@ -86,6 +86,17 @@ impl Met {
         met
     }
 
+    /// Bytes side by side, of elements of so many bytes: of runs with less than a line between them
+    /// every line is met.
+    fn streamed(&self, element: f64, line: f64) -> f64 {
+        match self.apart {
+            Some(apart) if (apart - self.run) * element < line => {
+                self.count / self.run * apart * element
+            }
+            _ => self.run * element,
+        }
+    }
+
     /// Bytes of the lines that hold the elements, of so many bytes each. Where runs begin in lines
     /// is not known unless all begin as the first does.
     fn bytes(&self, element: f64, line: f64) -> f64 {
@@ -142,7 +153,7 @@ impl Traffic {
             path: steps.iter().map(|step| step.number).collect(),
             turns: steps.iter().map(|step| step.turns as f64).collect(),
             footprint,
-            run: met[0].run * element,
+            run: met[0].streamed(element, line),
         });
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Work {
     gathers: f64,
     /// What is none of these.
     pub(super) instructions: f64,
+    /// Cycles of the longest row of steps that each wait for the one before.
+    pub(super) latency: f64,
 }
 
 impl Work {
@@ -58,6 +60,25 @@ impl Work {
         self.permutes += other.permutes;
         self.gathers += other.gathers;
         self.instructions += other.instructions;
+        self.latency = self.latency.max(other.latency);
+    }
+
+    /// With work that waits for it.
+    pub(super) fn then(&mut self, other: &Work) {
+        let latency = self.latency + other.latency;
+        self.add(other);
+        self.latency = latency;
+    }
+
+    /// How many instructions it is.
+    pub(super) fn count(&self) -> f64 {
+        self.arithmetic
+            + self.loads
+            + self.scalar_loads
+            + self.stores
+            + self.scalar_stores
+            + self.permutes
+            + self.instructions
     }
 
     /// Loads and stores of vectors whose elements take such a share of a lane.
@@ -84,14 +105,7 @@ impl Work {
         // Rearrangements take some of the same ways.
         let of_all = (self.arithmetic + self.permutes) * passes / machine.arithmetic_per_cycle;
         let arithmetic = of_all.max(of_a_kind);
-        let all = self.arithmetic
-            + self.loads
-            + self.scalar_loads
-            + self.stores
-            + self.scalar_stores
-            + self.permutes
-            + self.instructions;
-        let issued = all / machine.instructions_per_cycle + self.gathers;
+        let issued = self.count() / machine.instructions_per_cycle + self.gathers;
         loads.max(stores).max(permutes).max(arithmetic).max(self.divisions).max(issued)
     }
 }
@@ -281,7 +295,7 @@ impl Walk<'_> {
                     ScalarExpr::Load { buffer, index } => self.load(*buffer, index),
                     _ => self.value(argument),
                 };
-                work.add(&self.cast(argument.dtype(self.kernel), *dtype, self.times(depends)));
+                work.then(&self.cast(argument.dtype(self.kernel), *dtype, self.times(depends)));
                 (work, depends)
             }
             ScalarExpr::Apply { function, arguments, .. } => {
@@ -292,7 +306,8 @@ impl Walk<'_> {
                     depends = depends.and(own.1);
                 }
                 let bounds = arguments.iter().any(is_number);
-                work.add(&self.function(*function, bounds, self.times(depends)));
+                let own = self.function(*function, bounds, self.times(depends));
+                work.then(&own);
                 (work, depends)
             }
             ScalarExpr::Guard { conditions, value, otherwise } => {
@@ -320,8 +335,9 @@ impl Walk<'_> {
                 let instances = self.times(depends);
                 let steps = extent.log2().ceil();
                 work.permutes += instances * steps;
-                // Each step waits for the one before.
-                work.divisions += instances * steps * f64::from(self.target.machine.fma_latency);
+                work.sums += instances * steps;
+                work.arithmetic += instances * steps;
+                work.latency = 2.0 * steps * f64::from(self.target.machine.fma_latency);
                 (work, depends)
             }
         }
@@ -344,13 +360,15 @@ impl Walk<'_> {
             Add, Ceil, Eq, Floor, FusedMultiplyAdd, Ge, Gt, Le, Lt, Mul, Ne, Round, Shl, Shr, Sub,
             Trunc,
         };
-        let mut work = Work::default();
+        let latency = f64::from(self.target.machine.fma_latency);
+        let mut work = Work { latency, ..Work::default() };
         match function {
-            ScalarFunction::Bitcast => {}
+            ScalarFunction::Bitcast => work.latency = 0.0,
             ScalarFunction::Div | ScalarFunction::Sqrt => {
                 let cycles = self.target.machine.cycles_of_division;
                 let scalar = self.vector().is_none();
                 work.divisions = instances * if scalar { cycles / 2.0 } else { cycles };
+                work.latency = 2.0 * cycles;
             }
             // A comparison and a selection beside them give NaN where an operand is one.
             ScalarFunction::Min | ScalarFunction::Max => {
@@ -373,7 +391,8 @@ impl Walk<'_> {
     /// The work of a conversion, in so many vectors: between widths lanes are rearranged, between
     /// integers and floats values are changed.
     fn cast(&self, from: Option<DType>, to: DType, instances: f64) -> Work {
-        let mut work = Work::default();
+        let latency = f64::from(self.target.machine.fma_latency);
+        let mut work = Work { latency, ..Work::default() };
         let from = from.unwrap_or(to);
         if from.bits() != to.bits() {
             work.permutes = CONVERSION * instances;
@@ -435,6 +454,7 @@ impl Walk<'_> {
                 work.gathers = instances * lanes * machine.cycles_of_gather;
                 // Narrow elements are taken out of words.
                 work.arithmetic = if narrow { instances * NARROW_GATHER } else { 0.0 };
+                work.arithmetic += instances * QUOTIENT_OF_LANES * quotients(index);
             }
             Meeting::Apart => {
                 let elements = instances * lanes;
@@ -492,7 +512,9 @@ impl Walk<'_> {
         let bits = self.kernel.buffers[buffer].dtype.bits();
         let bytes = bits == 8 && self.target.permutes_bytes();
         let [most, lanes] = if bytes { PERMUTED_BYTES } else { PERMUTED };
-        let row = index.last().is_some_and(|last| last.as_symbol() == Some(first));
+        let ends = index.last().is_some_and(|last| last.as_symbol() == Some(first));
+        let lane = self.vector().map(|vector| vector.variable);
+        let row = ends && !lane.is_some_and(|lane| index.iter().any(|axis| axis.contains(lane)));
         let narrow = bits <= 32;
         let wide = i64::from(self.target.vector_bytes) == 4 * PERMUTED[1];
         Some(match alone && row && narrow && wide && range.min == 0 && range.max < most {
@@ -600,6 +622,9 @@ const WRAPPING: f64 = 12.0;
 
 /// Instructions for a quotient or a remainder by a constant, of an index of one lane.
 const QUOTIENT: f64 = 4.0;
+
+/// The same of the indices of all lanes of a vector, which are twice as wide.
+const QUOTIENT_OF_LANES: f64 = 16.0;
 
 /// Quotients and remainders of an index.
 fn quotients(index: &[Expr]) -> f64 {
