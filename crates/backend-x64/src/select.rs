@@ -15,7 +15,6 @@
 mod arithmetic;
 mod build;
 mod convert;
-mod copy;
 mod gather;
 mod guard;
 mod index;
@@ -24,6 +23,7 @@ mod interleave;
 mod memory;
 mod neighbours;
 mod numbering;
+mod packed;
 mod pairs;
 mod plan;
 mod registers;

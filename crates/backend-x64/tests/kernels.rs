@@ -517,6 +517,41 @@ fn runs_of_narrow_elements() {
     }
 }
 
+/// Elements combined bit by bit as they are in memory, with one that is the same for a run, of whole
+/// runs and of some whose end a condition leaves out.
+#[test]
+fn bits_of_narrow_elements() {
+    for dtype in ["u8", "i8", "bool", "i16", "u16"] {
+        for extent in [2, 7, 20, 63, 64, 100, 129, 256] {
+            let wide = extent + 1;
+            for value in [
+                "not(%x[i, j])",
+                "and(not(%x[i, j]), %same[i])",
+                "or(xor(%x[i, j], %z[i, j]), not(%same[2]))",
+                "xor(%same[0], and(%z[i, j + 1], %x[i + 1, j]))",
+            ] {
+                check(&format!(
+                    "kernel @bits(%x: read {dtype}[4, {extent}], %z: read {dtype}[3, {wide}],
+                       %same: read {dtype}[3], %y: write {dtype}[3, {extent}]) {{
+                       for i < 3 {{ for j < {extent} vector {{ %y[i, j] = {value} }} }}
+                     }}"
+                ));
+            }
+            let all = 3 * extent - 1;
+            check(&format!(
+                "kernel @ends(%x: read {dtype}[{all}], %z: read {dtype}[{all}],
+                   %y: write {dtype}[{all}]) {{
+                   for i < 3 {{ for j < {extent} vector {{
+                     if {extent}*i + j < {all} {{
+                       %y[{extent}*i + j] = and(%x[{extent}*i + j], not(%z[{extent}*i + j]))
+                     }}
+                   }} }}
+                 }}"
+            ));
+        }
+    }
+}
+
 /// Neighbours of which some are of the next row, wherever that begins.
 #[test]
 fn rows_that_end_within_a_vector() {

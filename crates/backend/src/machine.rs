@@ -24,6 +24,10 @@ pub struct Machine {
     pub loads_per_cycle: f64,
     /// Vector stores that can be started each cycle.
     pub stores_per_cycle: f64,
+    /// How many times as long loads take that begin anywhere in a line.
+    pub unaligned_load: f64,
+    /// How many times as long stores take that do.
+    pub unaligned_store: f64,
     /// Rearrangements of a vector's lanes that can be started each cycle.
     pub permutes_per_cycle: f64,
     /// Scalar loads that can be started each cycle; half as many stores.
@@ -144,6 +148,8 @@ impl Machine {
             fma_latency: 4,
             loads_per_cycle: 2.0,
             stores_per_cycle: 1.0,
+            unaligned_load: 1.6,
+            unaligned_store: 1.3,
             permutes_per_cycle: 1.0,
             scalar_loads_per_cycle: 3.0,
             instructions_per_cycle: 6.0,

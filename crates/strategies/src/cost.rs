@@ -65,6 +65,7 @@ impl Cost {
             loops: 0,
             depends: SecondaryMap::new(),
             masked: false,
+            packed: false,
             traffic: Traffic::default(),
         };
         let straight = walk.block(&kernel.body);
@@ -202,6 +203,8 @@ struct Walk<'a> {
     depends: SecondaryMap<SymbolId, u64>,
     /// Whether what is looked at is for some lanes alone, which are known only while running.
     masked: bool,
+    /// Whether elements stay packed as they are in memory.
+    packed: bool,
     traffic: Traffic,
 }
 
@@ -236,20 +239,18 @@ impl Walk<'_> {
                 Straight::of(work)
             }
             Stmt::Store { buffer, index, value } => {
+                let to = self.kernel.buffers[*buffer].dtype;
+                // Narrow elements of which nothing but bits is computed stay as they are.
+                self.packed = to.bits() < 32 && is_packed(self.kernel, value, to);
                 let mut work = self.value(value).0;
                 work.add(&self.store(*buffer, index));
-                let to = self.kernel.buffers[*buffer].dtype;
                 match value {
-                    _ if to.bits() >= 32 => {}
-                    // Narrow elements are copied as they are.
-                    ScalarExpr::Load { buffer: from, .. }
-                        if self.kernel.buffers[*from].dtype == to =>
-                    {
-                        work.narrow(f64::from(to.bits()) / 32.0);
-                    }
+                    _ if self.packed => work.narrow(f64::from(to.bits()) / 32.0),
                     ScalarExpr::Apply { function: tensor::ScalarFunction::Cast, .. } => {}
-                    _ => work.widen(self.instances(u64::MAX)),
+                    _ if to.bits() < 32 => work.widen(self.instances(u64::MAX)),
+                    _ => {}
                 }
+                self.packed = false;
                 if let Scope::Scratch = self.kernel.buffers[*buffer].scope {
                     // What is read next.
                     work.latency += self.target.machine.store_to_load;
@@ -359,6 +360,18 @@ fn fused<'v>(
             Some(arguments)
         }
         _ => None,
+    }
+}
+
+/// Whether a value is made of elements of a type by their bits alone.
+fn is_packed(kernel: &Kernel, value: &ScalarExpr, dtype: tensor::DType) -> bool {
+    use tensor::ScalarFunction::{And, Not, Or, Xor};
+    match value {
+        ScalarExpr::Load { buffer, .. } => kernel.buffers[*buffer].dtype == dtype,
+        ScalarExpr::Apply { function: And | Or | Xor | Not, dtype: own, arguments } => {
+            *own == dtype && arguments.iter().all(|argument| is_packed(kernel, argument, dtype))
+        }
+        _ => false,
     }
 }
 

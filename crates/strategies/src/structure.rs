@@ -298,6 +298,20 @@ impl Access {
         lanes % block == 0 && last.is_some_and(|last| (0..lanes).contains(&last))
     }
 
+    /// Whether what is met at the first turn of a loop begins, wherever other loops stand, at a
+    /// multiple of so many elements of the buffer.
+    pub(super) fn begins_at_multiples(&self, variable: SymbolId, elements: i64) -> bool {
+        let mut place = Expr::ZERO;
+        for (index, step) in self.index.iter().zip(&self.strides[..]) {
+            place += &Expr::constant(index.constant_part() * *step);
+            let others = index.terms().iter().filter(|term| term.as_symbol() != Some(variable));
+            for term in others {
+                place.add_scaled(&Expr::from(term.clone()), *step);
+            }
+        }
+        place.divisible_by(elements)
+    }
+
     /// Elements from the start of the buffer, less what does not depend on a loop.
     fn moving(&self, variable: SymbolId) -> Expr {
         let mut place = Expr::ZERO;

@@ -233,9 +233,14 @@ impl Selector<'_> {
             let reason = "a vector loop has no constant extent or stands in another";
             return Err(self.refuse(reason.to_string()));
         };
-        if self.copied_run(inner, extent)? {
+        if self.packed_run(inner, extent)? {
             return Ok(());
         }
+        self.vector_by_vector(inner, extent)
+    }
+
+    /// A vector loop of so many turns, each in a lane of its own: one vector after the other.
+    pub(super) fn vector_by_vector(&mut self, inner: &Loop, extent: i64) -> base::Result<()> {
         let lanes = self.plan.lanes[inner.variable];
         let step = lanes as i64;
         let whole = extent.max(0) / step;

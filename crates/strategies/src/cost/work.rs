@@ -81,8 +81,9 @@ impl Work {
             + self.instructions
     }
 
-    /// Loads and stores of vectors whose elements take such a share of a lane.
+    /// Of vectors whose elements take such a share of a lane.
     pub(super) fn narrow(&mut self, share: f64) {
+        self.arithmetic *= share;
         self.loads *= share;
         self.stores *= share;
     }
@@ -149,6 +150,8 @@ enum Meeting {
     One,
     /// Neighbouring elements, in whole vectors.
     Vectors,
+    /// The same, beginning anywhere in a line.
+    Unaligned,
     /// Neighbouring elements of rows that end anywhere in a vector.
     Wrapped,
     /// Every second element.
@@ -231,12 +234,9 @@ impl Walk<'_> {
         self.instances(depends.loops) * depends.distinct
     }
 
-    /// Of the instances of a load of elements that are converted, the share that are different: a
-    /// window that is written out inside of rows meets what the row before has met.
+    /// Of the instances of a load the share that are different: a window that is written out inside
+    /// of rows meets what the row before has met.
     fn distinct(&self, buffer: BufferId, index: &[Expr]) -> f64 {
-        if self.kernel.buffers[buffer].dtype.bits() >= 32 {
-            return 1.0;
-        }
         let written_out = |around: &&super::Around| around.kind == Kind::WrittenOut;
         let found: Vec<super::Around> =
             self.straight().map(|(_, around)| around).filter(written_out).copied().collect();
@@ -284,7 +284,7 @@ impl Walk<'_> {
             }
             ScalarExpr::Load { buffer, index } => {
                 let (mut work, depends) = self.load(*buffer, index);
-                if self.kernel.buffers[*buffer].dtype.bits() < 32 {
+                if self.kernel.buffers[*buffer].dtype.bits() < 32 && !self.packed {
                     work.widen(self.times(depends));
                 }
                 (work, depends)
@@ -435,6 +435,7 @@ impl Walk<'_> {
         match meeting {
             Meeting::One => work.scalar_loads = instances,
             Meeting::Vectors => work.loads = instances,
+            Meeting::Unaligned => work.loads = instances * machine.unaligned_load,
             Meeting::Wrapped => {
                 work.loads = 2.0 * instances;
                 work.permutes = instances;
@@ -478,6 +479,7 @@ impl Walk<'_> {
         match meeting {
             Meeting::One => work.scalar_stores = instances,
             Meeting::Vectors => work.stores = instances,
+            Meeting::Unaligned => work.stores = instances * self.target.machine.unaligned_store,
             Meeting::Transposed(columns) => {
                 let rows = instances * rows_a_column(columns, lanes);
                 (work.stores, work.permutes) = (rows, rows * lanes.log2().ceil());
@@ -580,7 +582,13 @@ impl Walk<'_> {
             Some((Motion::Steady { stride: 1, block }, lanes))
                 if block.is_none_or(|block| block >= lanes) =>
             {
-                Meeting::Vectors
+                let bytes = i64::from(self.target.vector_bytes) / 2;
+                let elements = bytes / i64::from(buffer_data.dtype.bits() / 8).max(1);
+                let vector = self.vector().map(|vector| vector.variable);
+                match vector.is_some_and(|own| !access.begins_at_multiples(own, elements)) {
+                    true => Meeting::Unaligned,
+                    false => Meeting::Vectors,
+                }
             }
             Some(_) if wrapped => Meeting::Wrapped,
             Some((Motion::Steady { stride: 2, block: None }, _)) => Meeting::EverySecond,
