@@ -177,7 +177,7 @@ impl First {
             let which = (turn + turn / 2) % 2;
             let (begin, on_processor) = (Instant::now(), processor_ms());
             let mut runs = 0.0;
-            while milliseconds(begin) < TURN_MS {
+            while runs == 0.0 || milliseconds(begin) < TURN_MS {
                 match which {
                     0 => executable.run_into(inputs, &mut own)?,
                     _ => alone.run_into(inputs, &mut other)?,

@@ -41,7 +41,8 @@ pub fn scope(function: &Function, values: &BTreeMap<SymbolId, i64>) -> BTreeMap<
             let Some(range) = ranges.get_mut(&symbol) else { continue };
             *range = match values.get(&symbol) {
                 Some(1) => Range::constant(1),
-                _ => range.intersect(Range::at_least(2)),
+                Some(2..) => range.intersect(Range::at_least(2)),
+                _ => *range,
             };
         }
         let Some(extent) = partial_extent(function, node) else { continue };

@@ -162,6 +162,11 @@ fn pictures_share_code_by_how_many_there_are_and_by_magnitude() {
         met.extend(code(&free, &inputs));
     }
     assert_eq!(met.len(), 3, "pieces of code");
+    // No picture at all has code of its own, too.
+    let none = [tilewright::random(DType::F32, &[0, 16, 3, 5], 1)];
+    let outputs = free.run(&none).unwrap_or_else(|found| panic!("{found}"));
+    assert_eq!(outputs[0].shape(), [0, 16, 3, 3]);
+    assert!(code(&free, &none).is_disjoint(&met), "the code for none");
 }
 
 /// Sums over an extent of which no range of its symbols keeps the order the same.
