@@ -7,10 +7,15 @@
 Random pairs of the first two free dimensions are run in one process of ours: each is prepared (the
 cost of a new shape), prepared again (looking up a seen one) and run; every output is compared with
 ONNX Runtime's. Fails (status 3) where one differs.
+
+`--symbolic` makes code for many extents at once. Code for the extents of each pair alone then runs
+beside it: how much faster it is, and whether all bits are equal, stands in the table, and so does
+whether the arena has the size that the formula of `explain` gives.
 """
 
 import json
 import pathlib
+import re
 import statistics
 import subprocess
 import sys
@@ -18,6 +23,9 @@ import tempfile
 
 import common
 from common import Failed
+
+# For how many pairs the arena is compared with its formula.
+FORMULAS = 8
 
 
 def main():
@@ -49,13 +57,15 @@ def one_model(model, given):
         # The example stands beside the binary.
         replay = given.tilewright.resolve().parent / "examples" / "replay"
         command = [replay, model, folder, "--threads", given.threads, "--seconds", 0]
-        command += ["--symbolic"] if given.symbolic else []
+        command += ["--symbolic", "--beside"] if given.symbolic else []
         figures = json.loads(common.run_pinned(command, given.threads, 7200))
         errors = [error_of(folder / str(number)) for number in range(len(pairs))]
+        arenas = [arena_of(model, pair, given) for pair in pairs[:FORMULAS]] if given.symbolic else []
     new = [pairs.index(pair) == number for number, pair in enumerate(pairs)]
     costs = [ms for ms, is_new in zip(figures["prepare_ms"], new) if is_new]
     cpu = [ms for ms, is_new in zip(figures["prepare_cpu_ms"], new) if is_new]
-    return {
+    beside = beside_of(pairs, figures, arenas) if given.symbolic else {}
+    return beside | {
         "model": model.parent.name if model.stem == "model" else model.stem,
         "right": sum(1 for error in errors if error <= given.tolerance),
         "worst_error": float(max(errors)),
@@ -70,6 +80,40 @@ def one_model(model, given):
         "peak_mb": figures["peak_bytes"] / 1e6,
         "load": common.load_average(),
     }
+
+
+def beside_of(pairs, figures, arenas):
+    """What code for many extents is beside code for each pair's alone."""
+    ratios = [alone / own for alone, own in zip(figures["alone_ms"], figures["own_ms"])]
+    least = min(ratios)
+    return {
+        "compiles": figures["compiles"],
+        "same_bits": sum(figures["same_bits"]),
+        "speed": statistics.geometric_mean(ratios),
+        "speed_in_all": sum(figures["alone_ms"]) / sum(figures["own_ms"]),
+        "speed_least": least,
+        "least_at": "x".join(map(str, pairs[ratios.index(least)])),
+        "arenas": f"{sum(arenas)} of {len(arenas)}",
+        "speeds": [[*pair, ratio] for pair, ratio in zip(pairs, ratios)],
+    }
+
+
+def arena_of(model, pair, given):
+    """Whether a run with these extents has an arena of the size that its formula gives."""
+    extents = dict(zip(symbols_of(model), pair))
+    dims = [word for name, extent in extents.items() for word in ("--dim", f"{name}={extent}")]
+    command = [given.tilewright, "explain", model, "--symbolic", "--json", *given_dims(given)]
+    explained = json.loads(common.run_pinned([*command, *dims], given.threads))
+    formula = explained["arena_formula"]
+    if formula is None:
+        return False
+    formula = re.sub(r"\bdiv\b", "//", re.sub(r"\bmod\b", "%", formula))
+    bytes_of_it = eval(formula, {"__builtins__": {}}, {"min": min, "max": max, **extents})
+    return explained["arena_bytes"] == bytes_of_it + explained["scratch_bytes"]
+
+
+def given_dims(given):
+    return [word for dim in given.dim for word in ("--dim", dim)]
 
 
 def write_cases(model, folder, given):
@@ -176,6 +220,22 @@ def report(result):
         "peak_mb": "peak MB",
         "load": "load",
     }
+    text = table_of(result, columns)
+    if any("speeds" in row for row in result["models"]):
+        columns = {
+            "compiles": "compiles",
+            "same_bits": "same bits",
+            "speed": "speed over code for the pair alone",
+            "speed_in_all": "in all",
+            "speed_least": "least",
+            "least_at": "at",
+            "arenas": "arenas as the formula says",
+        }
+        text += "\n\n" + table_of(result, columns)
+    return text
+
+
+def table_of(result, columns):
     rows = [[row["model"], *(row[key] for key in columns)] for row in result["models"]]
     return common.table(["model", *columns.values()], rows)
 

@@ -3,12 +3,15 @@
 //! ```text
 //! cargo run --release -p examples --example replay -- MODEL FOLDER \
 //!     [--threads N] [--target NAME] [--feed OUTPUT=INPUT]... [--seconds S] \
-//!     [--symbolic]
+//!     [--symbolic [--beside]]
 //! ```
 //!
 //! `FOLDER/0/in0.npy` is the first input of the first case; its outputs are left beside it as
 //! `out0.npy` and so on. `--feed 1=2` gives output 1 of a case to the next as input 2: a state that
 //! is carried. After a first pass over the cases, which compiles, they are repeated for some time.
+//! `--beside` compiles each case for its extents alone, too, runs both in turns and tells the least
+//! time of either on the processor and whether all bits are equal.
+//!
 //! Prints one JSON object: for each case of the first pass what preparing for its shapes took,
 //! what preparing again took, and its first and second run; the median of the later runs; resident
 //! memory after the first pass.
@@ -28,13 +31,14 @@ struct Asked {
     /// Output and input numbers.
     feeds: Vec<(usize, usize)>,
     seconds: f64,
+    beside: bool,
 }
 
 fn main() -> ExitCode {
     let Some(asked) = parse(std::env::args().skip(1)) else {
         eprintln!(
             "replay MODEL FOLDER [--threads N] [--target NAME] [--feed O=I] [--seconds S] \
-             [--symbolic]"
+             [--symbolic [--beside]]"
         );
         return ExitCode::from(2);
     };
@@ -56,6 +60,7 @@ fn parse(words: impl Iterator<Item = String>) -> Option<Asked> {
             "--threads" => asked.options.threads = Some(words.next()?.parse().ok()?),
             "--target" => asked.options.target = TargetChoice::Named(words.next()?),
             "--symbolic" => asked.options.symbolic = true,
+            "--beside" => asked.beside = true,
             "--seconds" => asked.seconds = words.next()?.parse().ok()?,
             "--feed" => {
                 let text = words.next()?;
@@ -72,6 +77,8 @@ fn parse(words: impl Iterator<Item = String>) -> Option<Asked> {
 fn run(asked: &Asked) -> tilewright::Result<()> {
     let executable = tilewright::compile(&asked.model, &asked.options)?;
     let mut cases = read_cases(&asked.folder, executable.inputs().len())?;
+    let alone = Options { symbolic: false, ..asked.options.clone() };
+    let alone = asked.beside.then(|| tilewright::compile(&asked.model, &alone)).transpose()?;
     let mut first = First::default();
     let mut outputs = Vec::new();
     for (number, inputs) in cases.iter_mut().enumerate() {
@@ -81,19 +88,27 @@ fn run(asked: &Asked) -> tilewright::Result<()> {
             let path = asked.folder.join(number.to_string()).join(format!("out{position}.npy"));
             tensor::npy::write(path, output)?;
         }
+        if let Some(alone) = &alone {
+            first.beside(&executable, alone, inputs)?;
+        }
     }
     let (resident, peak) = memory();
     let again = repeat(asked, &executable, &mut cases)?;
     let statistics = executable.statistics();
     println!(
         "{{\"prepare_ms\": {:?}, \"prepare_cpu_ms\": {:?}, \"seen_us\": {:?}, \"first_ms\": {:?}, \
-         \"second_ms\": {:?}, \"median_ms\": {again}, \"resident_bytes\": {resident}, \
+         \"second_ms\": {:?}, \"own_ms\": {:?}, \"alone_ms\": {:?}, \"same_bits\": {:?}, \
+         \"compiles\": {}, \"median_ms\": {again}, \"resident_bytes\": {resident}, \
          \"peak_bytes\": {peak}, \"constant_bytes\": {}, \"code_bytes\": {}, \"target\": {:?}}}",
         first.prepare_ms,
         first.prepare_cpu_ms,
         first.seen_us,
         first.first_ms,
         first.second_ms,
+        first.own_ms,
+        first.alone_ms,
+        first.same_bits,
+        statistics.compiles,
         statistics.constant_bytes,
         statistics.code_bytes,
         executable.target().name,
@@ -109,7 +124,18 @@ struct First {
     seen_us: Vec<f64>,
     first_ms: Vec<f64>,
     second_ms: Vec<f64>,
+    /// Where code for the case alone runs beside: the least times of both on the
+    /// processor of the first thread, and whether they agree.
+    own_ms: Vec<f64>,
+    alone_ms: Vec<f64>,
+    same_bits: Vec<bool>,
 }
+
+/// Turns of two that run beside each other.
+const TURNS: usize = 5;
+
+/// What short cases are repeated for in each turn, in ms.
+const TURN_MS: f64 = 20.0;
 
 impl First {
     fn case(
@@ -132,6 +158,42 @@ impl First {
         executable.run_into(inputs, &mut outputs)?;
         self.second_ms.push(milliseconds(start));
         Ok(outputs)
+    }
+
+    /// Runs a case with code for its extents alone, in turns with code for many.
+    fn beside(
+        &mut self,
+        executable: &Executable,
+        alone: &Executable,
+        inputs: &[Tensor],
+    ) -> tilewright::Result<()> {
+        let (mut own, mut other) = (executable.run(inputs)?, alone.run(inputs)?);
+        let bytes = |outputs: &[Tensor]| -> Vec<Vec<u8>> {
+            outputs.iter().map(|output| output.bytes().to_vec()).collect()
+        };
+        self.same_bits.push(bytes(&own) == bytes(&other));
+        let mut least = [f64::INFINITY; 2];
+        for turn in 0..TURNS * 2 {
+            let which = (turn + turn / 2) % 2;
+            let (begin, on_processor) = (Instant::now(), processor_ms());
+            let mut runs = 0.0;
+            while runs == 0.0 || milliseconds(begin) < TURN_MS {
+                match which {
+                    0 => executable.run_into(inputs, &mut own)?,
+                    _ => alone.run_into(inputs, &mut other)?,
+                }
+                runs += 1.0;
+            }
+            let taken = match processor_ms() - on_processor {
+                // Nobody says.
+                0.0 => milliseconds(begin),
+                taken => taken,
+            };
+            least[which] = least[which].min(taken / runs);
+        }
+        self.own_ms.push(least[0]);
+        self.alone_ms.push(least[1]);
+        Ok(())
     }
 }
 
@@ -187,8 +249,17 @@ fn milliseconds(start: Instant) -> f64 {
 
 /// Time of this thread on the processor, where the system says.
 fn processor_ms() -> f64 {
-    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    text.split(' ').next().and_then(|word| word.parse::<f64>().ok()).unwrap_or(0.0) / 1e6
+    // The system counts it up whenever another thread may run.
+    std::thread::yield_now();
+    let statistics = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let known = statistics.split(' ').next().and_then(|word| word.parse::<f64>().ok());
+    if let Some(nanoseconds) = known.filter(|&nanoseconds| nanoseconds > 0.0) {
+        return nanoseconds / 1e6;
+    }
+    let scheduled = std::fs::read_to_string("/proc/thread-self/sched").unwrap_or_default();
+    let line = scheduled.lines().find(|line| line.starts_with("se.sum_exec_runtime"));
+    let word = line.and_then(|line| line.split_whitespace().last());
+    word.and_then(|word| word.parse().ok()).unwrap_or(0.0)
 }
 
 /// Resident memory and the most there was, in bytes, where the system says.

@@ -90,7 +90,8 @@ impl Along {
         ];
         let found = Along { data, axis, place, step, is_last };
         let known = step == 1
-            || shape[place].as_constant().is_some() && found.reach(contraction, place).is_some();
+            || shape[place].as_constant().is_none()
+            || found.reach(contraction, place).is_some();
         Ok(((1..=MOST_PHASES).contains(&step) && known).then_some(found))
     }
 
@@ -102,7 +103,7 @@ impl Along {
             None => Range::ALL,
         };
         let bounds = space.operands[self.data][place].bounds(&ranges);
-        (bounds.min >= 0 && bounds.max < i64::MAX).then_some(bounds.max + 1)
+        (bounds.min >= 0 && bounds.max < i64::MAX).then(|| bounds.max + 1)
     }
 
     /// Puts the axis last in the result and in the image.
@@ -129,18 +130,20 @@ impl Along {
     ) -> Built<()> {
         let step = self.step;
         let last = contraction.space.operands[self.data].len() - 1;
-        let reach = self.reach(contraction, last).unwrap_or(0);
+        let reach = self.reach(contraction, last);
         let value = contraction.operands[self.data].value;
-        let length = builder.shape(value)?[last].as_constant().unwrap_or(reach);
-        let (phases, shifted) = match framed(value, last, step, builder) {
-            Some(frame) => {
+        let framed = framed(value, last, step, builder);
+        let (phases, shifted) = match reach.and_then(|reach| Some((framed?, reach))) {
+            Some((frame, reach)) => {
                 let split = phases_of(frame.image, step, builder)?;
                 let whole = (reach + frame.shifted + step - 1) / step;
                 (frame.around(split, whole, builder)?, frame.shifted)
             }
             None => {
-                let more = (reach.max(length) + step - 1) / step * step - length;
-                let value = lengthened(value, last, more, builder)?;
+                // No window reads beyond the image.
+                let length = builder.shape(value)?[last].clone();
+                let more = length.ceil_div(&Expr::constant(step)) * step - &length;
+                let value = lengthened(value, last, &more, builder)?;
                 (phases_of(value, step, builder)?, 0)
             }
         };
@@ -216,22 +219,22 @@ impl Frame {
 fn lengthened(
     value: ValueId,
     axis: usize,
-    by: i64,
+    by: &Expr,
     builder: &mut FunctionBuilder,
 ) -> Built<ValueId> {
-    if by == 0 {
+    if by.is_zero() {
         return Ok(value);
     }
     let rank = builder.shape(value)?.len();
     let producer = builder.function().producer(value);
     let producer = producer.map(|(node, _)| builder.function().nodes[node].clone());
     if let Some(Node { op: Op::Pad { low, mut high, interior }, operands, .. }) = producer {
-        high[axis] += &Expr::constant(by);
+        high[axis] += by;
         return builder.pad(operands[0], operands[1], &low, &high, &interior);
     }
     let fill = builder.scalar(builder.dtype(value)?, 0.0);
     let low = vec![Expr::ZERO; rank];
     let mut high = low.clone();
-    high[axis] = Expr::constant(by);
+    high[axis] = by.clone();
     builder.pad(value, fill, &low, &high, &vec![0; rank])
 }

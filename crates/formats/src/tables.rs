@@ -139,7 +139,7 @@ impl Chain {
         let ty = function.ty(result).as_tensor()?;
         let extents = ty.shape.iter().map(|extent| {
             extent.usual(&|symbol| {
-                function.symbols.get(symbol).map_or(sym::Range::ALL, |symbol| symbol.range)
+                function.symbols.get(symbol).map_or(sym::Range::USUAL, sym::Symbol::usual)
             })
         });
         let count = extents.fold(1, i64::saturating_mul);

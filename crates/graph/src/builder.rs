@@ -96,7 +96,7 @@ impl FunctionBuilder {
                 symbol.range = symbol.range.intersect(range);
                 id
             }
-            None => self.function.symbols.push(Symbol { name: name.to_owned(), range }),
+            None => self.function.symbols.push(Symbol::new(name, range)),
         }
     }
 
@@ -284,7 +284,7 @@ impl FunctionBuilder {
         let is_free = |name: &String| symbols.values().all(|symbol| symbol.name != *name);
         let mut names = (symbols.len()..).map(|number| format!("{name}{number}"));
         let name = names.find(is_free).unwrap_or_default();
-        self.function.symbols.push(Symbol { name, range })
+        self.function.symbols.push(Symbol::new(name, range))
     }
 
     // --- sources ---
@@ -335,7 +335,7 @@ impl FunctionBuilder {
         if self.function.symbols.values().any(|symbol| symbol.name == name) {
             return Err(format!("there is a symbol `{name}` already"));
         }
-        let symbol = self.function.symbols.push(Symbol { name: name.to_owned(), range });
+        let symbol = self.function.symbols.push(Symbol::new(name, range));
         self.one(Op::Bind { symbol, range }, &[value])?;
         Ok(symbol)
     }

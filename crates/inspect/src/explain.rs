@@ -39,6 +39,8 @@ pub struct Explanation {
     pub formats: Vec<String>,
     /// Bytes of the arena, with each worker's scratch memory.
     pub arena_bytes: u64,
+    /// Bytes of scratch memory among them.
+    pub scratch_bytes: u64,
     /// Those of the arena over the dimensions of the model, where code is for many extents.
     pub arena_formula: Option<String>,
     /// Where code for many extents was asked for, why some is for those at hand alone.
@@ -101,6 +103,7 @@ pub fn explain_beneath(
         ceilings,
         formats: Vec::new(),
         arena_bytes: 0,
+        scratch_bytes: 0,
         arena_formula: None,
         why_alone: Vec::new(),
         largest_live_set: 0,
@@ -135,6 +138,7 @@ impl Explanation {
             let scratch = program.scratch_bytes() as u64 * self.threads as u64;
             if program.arena_bytes() as u64 + scratch >= self.arena_bytes {
                 self.arena_bytes = program.arena_bytes() as u64 + scratch;
+                self.scratch_bytes = scratch;
                 self.arena_formula = specialisation.arena_formula();
                 self.largest_live_set = specialisation.largest_live_set() + scratch;
             }

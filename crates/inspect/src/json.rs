@@ -23,6 +23,7 @@ impl Explanation {
             "gigabytes_per_second": self.ceilings.bytes_per_ns,
             "formats": self.formats,
             "arena_bytes": self.arena_bytes,
+            "scratch_bytes": self.scratch_bytes,
             "arena_formula": self.arena_formula,
             "why_alone": self.why_alone,
             "largest_live_set": self.largest_live_set,

@@ -77,8 +77,19 @@ impl Kernel {
 
     /// A new shape symbol, called `name` or like it, read from this position of the context.
     pub fn add_shape(&mut self, name: &str, position: u32, range: Range) -> SymbolId {
+        self.add_usual_shape(name, position, range, range.usual())
+    }
+
+    /// As [`Self::add_shape`], with the value by which choices are weighed.
+    pub fn add_usual_shape(
+        &mut self,
+        name: &str,
+        position: u32,
+        range: Range,
+        usual: i64,
+    ) -> SymbolId {
         let name = self.fresh_symbol_name(name);
-        self.symbols.push(KernelSymbol { name, kind: SymbolKind::Shape { position, range } })
+        self.symbols.push(KernelSymbol { name, kind: SymbolKind::Shape { position, range, usual } })
     }
 
     /// `name` if no symbol is called so, else `name_1`, `name_2`, ...

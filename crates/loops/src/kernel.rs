@@ -51,6 +51,8 @@ pub enum SymbolKind {
         position: u32,
         /// The values it can take.
         range: Range,
+        /// That by which choices are weighed.
+        usual: i64,
     },
     /// The variable of exactly one `For`, from 0 up to the loop's extent.
     Loop,

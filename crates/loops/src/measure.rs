@@ -55,6 +55,15 @@ impl Kernel {
         }
     }
 
+    /// The value of a symbol by which choices are weighed.
+    #[must_use]
+    pub fn usual(&self, symbol: SymbolId) -> i64 {
+        match self.symbols[symbol].kind {
+            SymbolKind::Shape { usual, .. } => usual,
+            SymbolKind::Loop | SymbolKind::Value { .. } => Range::USUAL,
+        }
+    }
+
     /// Whether an expression is known before the kernel runs: it has no symbols but dimensions.
     #[must_use]
     pub fn is_of_dimensions(&self, expr: &Expr) -> bool {
@@ -67,7 +76,7 @@ impl Kernel {
     #[must_use]
     pub fn weight(&self, expr: &Expr) -> i64 {
         let known = expr.as_constant();
-        known.unwrap_or_else(|| expr.usual(&|symbol| self.shape_range(symbol)))
+        known.unwrap_or_else(|| expr.usual(&|symbol| self.usual(symbol)))
     }
 
     /// The kernel with these values for its dimensions, by their positions, as their only ones:
@@ -76,8 +85,10 @@ impl Kernel {
     pub fn with_dimensions(&self, value: &dyn Fn(u32) -> Option<i64>) -> Kernel {
         let mut kernel = self.clone();
         for (_, symbol) in kernel.symbols.iter_mut() {
-            if let SymbolKind::Shape { position, range } = &mut symbol.kind {
-                *range = value(*position).map_or(*range, Range::constant);
+            if let SymbolKind::Shape { position, range, usual } = &mut symbol.kind
+                && let Some(value) = value(*position)
+            {
+                (*range, *usual) = (Range::constant(value), value);
             }
         }
         kernel

@@ -115,7 +115,11 @@ impl Reader<'_, '_> {
             .map_err(|_| self.parser.error_at(position, "this position is beyond 32 bits"))?;
         self.parser.expect_keyword("in")?;
         let range = parse_range(self.parser)?;
-        self.define(position, name, SymbolKind::Shape { position: number, range })?;
+        let usual = match self.parser.keyword("usual") {
+            true => self.parser.integer()?,
+            false => range.usual(),
+        };
+        self.define(position, name, SymbolKind::Shape { position: number, range, usual })?;
         Ok(())
     }
 

@@ -156,8 +156,12 @@ impl Listing<'_> {
         let kernel = self.kernel;
         let mut parameters = Vec::new();
         for (_, symbol) in kernel.symbols.iter() {
-            if let SymbolKind::Shape { position, range } = &symbol.kind {
-                parameters.push(format!("{}: shape {position} in {range}", symbol.name));
+            if let SymbolKind::Shape { position, range, usual } = &symbol.kind {
+                let usual = match *usual == range.usual() {
+                    true => String::new(),
+                    false => format!(" usual {usual}"),
+                };
+                parameters.push(format!("{}: shape {position} in {range}{usual}", symbol.name));
             }
         }
         for &id in &kernel.parameters {

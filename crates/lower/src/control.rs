@@ -78,7 +78,7 @@ impl Emitter<'_> {
         let most = trips.bounds(&|symbol| self.program.symbols[symbol].range).max;
         let range = Range::extent(most);
         let name = format!("trip{}", self.program.symbols.len());
-        let symbol = self.program.symbols.push(Symbol { name, range });
+        let symbol = self.program.symbols.push(Symbol::new(name, range));
         let now = match reverse != base::fault::is_seeded("lower.scan") {
             false => Expr::symbol(symbol),
             true => trips.clone() - 1 - &Expr::symbol(symbol),

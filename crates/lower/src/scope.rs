@@ -5,14 +5,22 @@
 //! by steps. Where that number grows with each of its symbols, these have ranges from one step to
 //! the next; where it is of another form they have the values at hand alone. All other symbols keep
 //! the range that the function states.
+//!
+//! Two more things decide, for speed alone. Large extents of another magnitude have code of their
+//! own, by the least of which choices are weighed. A single picture is the usual case, and loops
+//! over one are none: where sums could be taken in rows along another free axis as well as along
+//! the first of a parameter, one input at a time and several have code of their own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use graph::{Function, NodeId, ValueId};
+use graph::{Function, IterationSpace, NodeId, Op, ValueId};
 use sym::{Atom, Expr, Range, SymbolId};
 
 use crate::definitions::space;
 use crate::naive::partials::{self, PARTIALS};
+
+/// From these on extents are of another magnitude.
+const MAGNITUDES: [i64; 3] = [1 << 10, 1 << 14, 1 << 18];
 
 /// Beyond every extent.
 const BEYOND: i64 = 1 << 40;
@@ -23,17 +31,66 @@ pub fn scope(function: &Function, values: &BTreeMap<SymbolId, i64>) -> BTreeMap<
     let known = |id: SymbolId| function.symbols[id].range;
     let mut ranges: BTreeMap<SymbolId, Range> =
         values.iter().map(|(&id, &value)| (id, around(known(id), value))).collect();
+    let firsts = function.parameters().iter().filter_map(|&value| {
+        let first = function.ty(value).as_tensor()?.shape.first()?;
+        first.as_symbol()
+    });
+    let firsts: BTreeSet<SymbolId> = firsts.collect();
     for node in function.nodes_in_order() {
+        for symbol in counting(function, node).into_iter().filter(|it| firsts.contains(it)) {
+            let Some(range) = ranges.get_mut(&symbol) else { continue };
+            *range = match values.get(&symbol) {
+                Some(1) => Range::constant(1),
+                Some(2..) => range.intersect(Range::at_least(2)),
+                _ => *range,
+            };
+        }
         let Some(extent) = partial_extent(function, node) else { continue };
         narrow(&extent, values, &mut ranges);
     }
     ranges
 }
 
-/// A range without what is no extent of a tensor with elements, so that code need not ask.
+/// The symbols that are the extents of axes of a sum's result along which rows could be taken as
+/// well as along another free axis: an operand serves all of them, and the two are not walked as
+/// one.
+fn counting(function: &Function, node: NodeId) -> Vec<SymbolId> {
+    let data = &function.nodes[node];
+    let Op::Contract { space, .. } = &data.op else { return Vec::new() };
+    let is_free = |axis: &usize| space.extents[*axis].as_constant().is_none();
+    let free: Vec<usize> = (0..space.parallel).filter(is_free).collect();
+    let moves = |operand: usize, axis: usize| {
+        let symbol = IterationSpace::axis(axis);
+        let is_axis = |of: SymbolId| Some(of) == symbol.as_symbol();
+        space.operands[operand].iter().any(|index| index.any_symbol(&mut { is_axis }))
+    };
+    let as_one = |one: usize, two: usize| {
+        let (outer, inner) = (one.min(two), one.max(two));
+        let mut operands = data.operands.iter().enumerate();
+        operands.all(|(number, &operand)| {
+            let shape = function.ty(operand).as_tensor().map_or(&[][..], |ty| &ty.shape);
+            !moves(number, outer) && !moves(number, inner)
+                || space.steps_as_one(number, shape, outer, inner)
+        })
+    };
+    let competes = |one: usize, two: usize| {
+        let mut operands = 0..data.operands.len();
+        one != two
+            && operands.any(|operand| !moves(operand, one) && !moves(operand, two))
+            && !as_one(one, two)
+    };
+    let counts = |one: &&usize| free.iter().any(|&two| competes(**one, two));
+    free.iter().filter(counts).filter_map(|&axis| space.extents[axis].as_symbol()).collect()
+}
+
+/// A range without what is no extent of a tensor with elements, so that code need not ask, and
+/// without extents of another magnitude.
 fn around(range: Range, value: i64) -> Range {
+    let large = MAGNITUDES.iter().rev().find(|least| **least <= value);
+    let larger = MAGNITUDES.iter().find(|least| **least > value);
+    let alike = Range::new(*large.unwrap_or(&1), larger.map_or(i64::MAX, |least| least - 1));
     match value {
-        1.. => range.intersect(Range::at_least(1)),
+        1.. => range.intersect(alike),
         _ => Range::constant(value),
     }
 }

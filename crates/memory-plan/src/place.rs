@@ -95,9 +95,10 @@ struct FreePlace {
 fn place_free(program: &mut Program, mut items: Vec<Item>) {
     let symbols = program.symbols.clone();
     let ranges = |symbol: SymbolId| symbols[symbol].range;
+    let usual = |symbol: SymbolId| symbols[symbol].usual();
     let bytes_of = |program: &Program, item: &Item| program.slots[item.slots[0]].bytes.clone();
     items.sort_by_key(|item| {
-        (std::cmp::Reverse(bytes_of(program, item).usual(&ranges)), item.life.first)
+        (std::cmp::Reverse(bytes_of(program, item).usual(&usual)), item.life.first)
     });
     let mut places: Vec<FreePlace> = Vec::new();
     for item in items {

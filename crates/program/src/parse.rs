@@ -96,7 +96,11 @@ impl Reader<'_, '_> {
         let name = self.name()?;
         self.parser.expect_keyword("in")?;
         let range = parse_range(self.parser)?;
-        let id = self.program.symbols.push(Symbol { name: name.clone(), range });
+        let usual = match self.parser.keyword("usual") {
+            true => Some(self.parser.integer()?),
+            false => None,
+        };
+        let id = self.program.symbols.push(Symbol { name: name.clone(), range, usual });
         if self.symbols.insert(name.clone(), id).is_some() {
             let message = format!("`{name}` is already a symbol of this program");
             return Err(self.parser.error_at(position, message));

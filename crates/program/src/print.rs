@@ -118,7 +118,10 @@ impl Listing<'_> {
         let program = self.program;
         let symbols = program.symbols.values();
         let symbols: Vec<String> = symbols
-            .map(|symbol| format!("{} in {}", name_text(&symbol.name), symbol.range))
+            .map(|symbol| {
+                let usual = symbol.usual.map(|usual| format!(" usual {usual}")).unwrap_or_default();
+                format!("{} in {}{usual}", name_text(&symbol.name), symbol.range)
+            })
             .collect();
         let arena = self.expr(&program.arena_bytes);
         self.call(&format!("program @{}", program.name), &symbols, &format!(" arena {arena} {{"));

@@ -62,7 +62,8 @@ pub(super) fn choose(
         }
         let Some(along) = vector_motions(problem, kernel, vector, target) else { continue };
         let storing = cost_of_stores(problem, vector);
-        for row in rows_for(problem, vector) {
+        let rows = rows_for(problem, vector);
+        for &row in &rows {
             if !point.allows_name(ROWS_ALONG, name_of(problem, row)) {
                 continue;
             }
@@ -70,7 +71,15 @@ pub(super) fn choose(
             let Some((cost, choice)) = candidate(problem, kernel, target, &axes, point) else {
                 continue;
             };
-            let cost = cost + storing;
+            let short = |axis: usize, size| may_be_short(&problem.axes[axis].last, size);
+            let short_rows = match row {
+                Some(row) => short(row, choice.tile.rows),
+                // One row is no better where none of those that there may be is surely long.
+                None => {
+                    rows.iter().flatten().map(|&row| short(row, ROWS_OF_MANY)).fold(1.0, f64::max)
+                }
+            };
+            let cost = (cost + storing) * short_rows * short(vector, choice.width);
             if best.as_ref().is_none_or(|(least, _)| cost < least * 0.99) {
                 best = Some((cost, choice));
             }
@@ -81,6 +90,19 @@ pub(super) fn choose(
         true => "no axis is contiguous in an operand".into(),
         false => "its axes cannot be cut so".into(),
     })
+}
+
+/// Rows of a tile where there are many.
+const ROWS_OF_MANY: i64 = 14;
+
+/// How much dearer tiles count that go so far along an axis which may be shorter where it is free:
+/// they take as long over the least extent as over a whole tile. The geometric mean of that and of
+/// the usual extent, as neither is known to be met more often.
+fn may_be_short(axis: &LoopInfo, size: i64) -> f64 {
+    match axis.is_free() {
+        true => (size as f64 / axis.extents.min.clamp(1, size.max(1)) as f64).sqrt(),
+        false => 1.0,
+    }
 }
 
 /// Choices of a point: the loop that is run in vectors, the loop whose turns are rows of a tile,

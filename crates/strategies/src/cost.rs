@@ -265,6 +265,10 @@ impl Walk<'_> {
 
     fn counted(&mut self, found: &Loop) -> Straight {
         let extent = self.kernel.weight(&found.extent).max(0);
+        // What is not run brings nothing either: a tail where usual extents are whole tiles.
+        if extent == 0 {
+            return Straight { cycles: LOOP, ..Straight::default() };
+        }
         // Straight code with a loop inside is a loop as any other.
         let nested = found.body.iter().any(has_serial_loop);
         let kind = if nested { Kind::Turns } else { self.kind(&found.kind) };

@@ -475,7 +475,7 @@ fn strides(kernel: &Kernel, buffer: BufferId) -> Vec<i64> {
 /// An index with the usual values of free dimensions.
 fn usual_index(kernel: &Kernel, index: &[Expr]) -> Vec<Expr> {
     let usual = |symbol: SymbolId| match kernel.symbols[symbol].kind {
-        SymbolKind::Shape { range, .. } => Some(Expr::constant(range.usual())),
+        SymbolKind::Shape { usual, .. } => Some(Expr::constant(usual)),
         SymbolKind::Loop | SymbolKind::Value { .. } => None,
     };
     let has_free = kernel.symbols.values().next().is_some_and(is_dimension);

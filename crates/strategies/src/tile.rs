@@ -272,9 +272,9 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
             (block, target) = hand.split_whole(&target, div_ceil(extent, choice.blocks))?;
         }
         let (outer, inner) = hand.split_whole(&target, choice.tile.rows)?;
-        let axis = &problem.axes[at].last;
-        if axis.is_free() && axis.extents.min < choice.tile.rows {
-            guarded = outer.clone();
+        let has_condition = |rows: &String| !hand.overlaps(rows);
+        if problem.axes[at].last.is_free() {
+            guarded = outer.clone().filter(has_condition);
         }
         (rows, row) = (outer, Some(inner));
     }

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::Range;
 use crate::divide::{floor_div_saturating, gcd, modulo_of_constants};
 use crate::expr::{Atom, Expr, Factors, SymbolId, Term};
 
@@ -140,9 +139,10 @@ impl Expr {
         rest
     }
 
-    /// The value where every symbol has its usual one ([`Range::usual`]); 1 where there is none.
-    pub fn usual(&self, ranges: &dyn Fn(SymbolId) -> Range) -> i64 {
-        self.evaluate(&|symbol| Some(ranges(symbol).usual())).unwrap_or(1)
+    /// The value where every symbol has its usual one ([`crate::Symbol::usual`]); 1 where there is
+    /// none.
+    pub fn usual(&self, values: &dyn Fn(SymbolId) -> i64) -> i64 {
+        self.evaluate(&|symbol| Some(values(symbol))).unwrap_or(1)
     }
 
     /// Whether every value is provably a multiple of `divisor`; of 0 only 0 is.

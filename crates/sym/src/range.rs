@@ -83,12 +83,14 @@ impl Range {
         (self.min == self.max).then_some(self.min)
     }
 
-    /// The value by which choices are weighed where the value is not known: 64, or what is nearest
-    /// to that.
+    /// The value by which choices are weighed where the value is not known: [`Self::USUAL`], or
+    /// what is nearest to that.
     pub fn usual(self) -> i64 {
-        const USUAL: i64 = 64;
-        USUAL.min(self.max).max(self.min)
+        Self::USUAL.min(self.max).max(self.min)
     }
+
+    /// By what extents are weighed of which nothing is known.
+    pub const USUAL: i64 = 64;
 
     /// Whether `value` is in it.
     pub fn contains(self, value: i64) -> bool {

@@ -7,6 +7,7 @@
 //! a div n = q, a mod n = a - q*n      where a stays within [q*n, q*n + n)
 //! (g*a + r) div (g*n) = a div n       where 0 <= r < g
 //! (g*a + r) mod (g*n) = g*(a mod n) + r
+//! (a div m) div n = a div (m*n)       where 1 <= n
 //! min(a, b) = a                       where a <= b; max likewise
 //! k*n*(a div n) + k*(a mod n) = k*a   always, n being a product
 //! ```
@@ -59,14 +60,14 @@ impl Expr {
             }
         }
         if has_mod {
-            result.recombine();
+            result.recombine(ranges);
         }
         result
     }
 
     /// Applies `k*n*(a div n) + k*(a mod n) = k*a` wherever it fits.
-    fn recombine(&mut self) {
-        while let Some((quotient, remainder, whole)) = self.find_recombination() {
+    fn recombine(&mut self, ranges: Ranges<'_>) {
+        while let Some((quotient, remainder, whole)) = self.find_recombination(ranges) {
             let coefficient = self.terms[remainder].coefficient;
             for index in [quotient.max(remainder), quotient.min(remainder)] {
                 self.terms.remove(index);
@@ -77,7 +78,7 @@ impl Expr {
 
     /// The terms of a quotient and its remainder, by index, and their sum over the coefficient of
     /// the remainder.
-    fn find_recombination(&self) -> Option<(usize, usize, Expr)> {
+    fn find_recombination(&self, ranges: Ranges<'_>) -> Option<(usize, usize, Expr)> {
         for (index, term) in self.terms.iter().enumerate().filter(|(_, term)| term.has_mod()) {
             for (position, atom) in term.factors().iter().enumerate() {
                 let Atom::Mod(a, b) = atom else { continue };
@@ -85,7 +86,10 @@ impl Expr {
                 let Some(wanted) = term.coefficient.checked_mul(n) else { continue };
                 let mut factors = term.factors().to_vec();
                 // A quotient of a quotient stands as one.
-                let quotient = a.floor_div(b);
+                let quotient = match a.quotient_of(b, ranges) {
+                    Some((a, b)) => a.floor_div(&b),
+                    None => a.floor_div(b),
+                };
                 let raw = || Atom::FloorDiv(a.clone(), b.clone());
                 factors[position] = quotient.as_atom().cloned().unwrap_or_else(raw);
                 factors.extend_from_slice(divisors);
@@ -101,6 +105,19 @@ impl Expr {
             }
         }
         None
+    }
+}
+
+impl Expr {
+    /// For `self = a div m`, divided by what is at least 1 and not known: `a` and `m*n`.
+    fn quotient_of(&self, n: &Expr, ranges: Ranges<'_>) -> Option<(Expr, Expr)> {
+        let Atom::FloorDiv(a, m) = self.as_atom()? else { return None };
+        let are_known = m.as_constant().is_some() && n.as_constant().is_some();
+        if are_known || n.bounds(ranges).min < 1 {
+            return None;
+        }
+        let divisor = &**m * n;
+        (!divisor.is_saturated()).then(|| ((**a).clone(), divisor))
     }
 }
 
@@ -161,6 +178,8 @@ fn simplify_div(a: &Expr, b: &Expr, ranges: Ranges<'_>) -> Expr {
             Expr::constant(value)
         } else if let Some((coarse, _)) = split_fine(&a, &b, ranges) {
             simplify_div(&coarse, &b, ranges)
+        } else if let Some((a, b)) = a.quotient_of(&b, ranges) {
+            simplify_div(&a, &b, ranges)
         } else {
             Expr::atom(Atom::FloorDiv(Arc::new(a), Arc::new(b)))
         };

@@ -114,6 +114,13 @@ fn simplifies_by_range() {
     check_simplify("16*(k div 16) + k mod 16", "k");
     check_simplify("4*n*(k div 4) + n*(k mod 4)", "k*n");
     check_simplify("790*(k div 790) + 10*((k div 10) mod 79) + k mod 10", "k");
+    check_simplify("(k div n) div m", "(k) div (n*m)");
+    check_simplify("(k div n) div 4 + (k div 4) div n", "2*((k) div (4*n))");
+    check_simplify("n*m*(k div (n*m)) + n*((k div n) mod m) + k mod n", "k");
+    check_simplify(
+        "j*n*((m + 3) div 4)*(k div (n*((m + 3) div 4))) + j*n*((k div n) mod ((m + 3) div 4))",
+        "j*n*((k) div n)",
+    );
     check_simplify("(i + 16) div 16 + (j - 4) div 4", "0");
     check_simplify("(n - 1) div n", "0");
     check_simplify("(n - 1) mod n", "n - 1");
@@ -123,6 +130,11 @@ fn simplifies_by_range() {
 fn does_not_simplify_beyond_the_range() {
     check_simplify("(4*k + j + 1) div 16", "(j + 4*k + 1) div 16");
     check_simplify("(i + 1) div 16", "(i + 1) div 16");
+    check_simplify("(i div n) div k", "((i) div n) div k");
+    check_simplify(
+        "n*m*(k div (n*m)) + m*((k div n) mod m)",
+        "m*(((k) div n) mod m) + n*m*((k) div (n*m))",
+    );
     check_simplify("min(i, 14)", "min(14, i)");
     check_simplify("16*(k div 16) + 2*(k mod 16)", "16*((k) div 16) + 2*((k) mod 16)");
     let divisor = Range::new(20, 30);

@@ -38,6 +38,8 @@ pub struct Executable {
 pub struct Statistics {
     /// Different kernels of `main`, over all shapes compiled so far.
     pub kernels: usize,
+    /// How many times code was made for `main` and is kept; code for many shapes counts once.
+    pub compiles: usize,
     /// Machine code of `main`, in bytes.
     pub code_bytes: usize,
     /// What `setup` computed and the weights that `main` reads where they are, in bytes.
@@ -95,6 +97,7 @@ impl Executable {
                 let code = specialisation.executable().code();
                 if met.insert(Arc::as_ptr(code)) {
                     statistics.kernels += specialisation.kernels().len();
+                    statistics.compiles += 1;
                     statistics.code_bytes += code.bytes();
                 }
                 statistics.arena_bytes =

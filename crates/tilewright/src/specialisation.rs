@@ -228,7 +228,11 @@ impl ScopedFunction {
         let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).collect();
         let mut function = Function::clone(request.function);
         for (&symbol, &range) in ranges {
-            function.symbols[symbol].range = range;
+            let known = &mut function.symbols[symbol];
+            known.range = range;
+            // Smaller extents than are usual tell little of those to come.
+            let value = request.symbols.get(&symbol);
+            known.usual = value.copied().filter(|&value| value > range.usual());
         }
         let function = Arc::new(function);
         let outputs = function.results().iter();

@@ -1,6 +1,7 @@
 //! What a function should take, for choices that are made before it is lowered.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
@@ -9,13 +10,17 @@ use formats::Machines;
 use graph::Function;
 use lower::{KernelStore, Role, StoredKernel};
 use module::Module;
+use sym::SymbolId;
 
 use crate::options::Options;
 use crate::pipeline::optimise;
 use crate::specialisation::{LoweredFunction, Request};
 
-/// What an extent counts as that is not known.
-const UNKNOWN: i64 = 64;
+/// What an extent counts as that is not known: the least of these that a function makes sense with.
+const UNKNOWN: [i64; 3] = [64, 1 << 10, 1 << 14];
+
+/// The same where there is one input.
+const UNKNOWN_OF_ONE: i64 = 1 << 10;
 
 /// Weighs functions of one model. What they share is lowered once.
 pub(crate) struct Weigher<'a> {
@@ -40,7 +45,9 @@ impl Weigher<'_> {
         Weigher { module, options, targets, stores: Default::default(), stored: RefCell::default() }
     }
 
-    /// Nanoseconds of a run on one thread; none where it cannot be lowered by itself.
+    /// Nanoseconds of a run on one thread; none where it cannot be lowered by itself. Where extents
+    /// are free, the geometric mean of two: of many inputs at once, and of one, as far as the first
+    /// axis of a parameter counts them.
     pub(crate) fn nanoseconds(&self, function: Function, machines: Machines) -> Option<f64> {
         let number = usize::from(machines == Machines::All);
         let (target, store) = (&self.targets[number], &self.stores[number]);
@@ -48,22 +55,40 @@ impl Weigher<'_> {
         optimise(&mut function, &self.options).ok()?;
         let inputs = function.parameters().len();
         let main = graph_opt::cut(Arc::unwrap_or_clone(function)).main;
-        let symbols = main.symbols.iter().map(|(symbol, _)| (symbol, UNKNOWN)).collect();
         // Where constants would lie makes no difference.
         let constants = vec![0; main.parameters().len() - inputs];
-        let lowered = LoweredFunction::new(Request {
-            module: self.module,
-            function: &Arc::new(main),
-            symbols: &symbols,
-            role: Role::Main { inputs, constants },
-            target,
-            options: &self.options,
-            given: None,
-            store: Some(store),
+        let main = Arc::new(main);
+        let lowered = |symbols: &BTreeMap<SymbolId, i64>| {
+            let lowered = LoweredFunction::new(Request {
+                module: self.module,
+                function: &main,
+                symbols,
+                role: Role::Main { inputs, constants: constants.clone() },
+                target,
+                options: &self.options,
+                given: None,
+                store: Some(store),
+            });
+            let lowered = lowered.ok()?.lowered;
+            let stored = lowered.kernels.iter().filter_map(|info| info.stored.clone());
+            self.stored.borrow_mut().extend(stored);
+            Some(lowered.predicted_ns(target))
+        };
+        let unknown: Vec<SymbolId> = main.symbols.iter().map(|(symbol, _)| symbol).collect();
+        let all = |count: i64| unknown.iter().map(|&symbol| (symbol, count)).collect();
+        let mut tried = UNKNOWN.iter().map(|&count| all(count));
+        let (mut symbols, of_many): (BTreeMap<_, _>, f64) =
+            tried.find_map(|symbols| lowered(&symbols).map(|taken| (symbols, taken)))?;
+        let counts = main.parameters()[..inputs].iter().filter_map(|&value| {
+            let first = main.ty(value).as_tensor()?.shape.first()?;
+            first.as_symbol()
         });
-        let lowered = lowered.ok()?.lowered;
-        let stored = lowered.kernels.iter().filter_map(|info| info.stored.clone());
-        self.stored.borrow_mut().extend(stored);
-        Some(lowered.predicted_ns(target))
+        let counts: Vec<SymbolId> = counts.collect();
+        if counts.is_empty() {
+            return Some(of_many);
+        }
+        symbols.values_mut().for_each(|count| *count = (*count).max(UNKNOWN_OF_ONE));
+        symbols.extend(counts.into_iter().map(|symbol| (symbol, 1)));
+        Some(lowered(&symbols).map_or(of_many, |of_one| (of_many * of_one).sqrt()))
     }
 }

@@ -34,6 +34,7 @@ fn executable(text: &str, options: &Options) -> Executable {
         (0..count).map(number).collect::<Vec<String>>().join(", ")
     };
     let text = text.replace("NUMBERS256", &numbers(256)).replace("NUMBERS384", &numbers(384));
+    let text = text.replace("NUMBERS192", &numbers(192));
     compiled(&model(&text), options.clone())
 }
 
@@ -123,6 +124,49 @@ fn sums_over_several_free_axes_share_code() {
         met.extend(code(&free, &inputs));
     }
     assert!(met.len() <= 3, "{} pieces of code", met.len());
+}
+
+/// A window over each of two free axes, with what follows its sums pixel by pixel: one picture has
+/// code without a loop over pictures, several share code, and so do extents of one magnitude.
+#[test]
+fn pictures_share_code_by_how_many_there_are_and_by_magnitude() {
+    if !runs_code() {
+        return;
+    }
+    let text = "
+        input x: f32[batch, 16, height, width]
+        constant w: f32[8, 16, 1, 3] {NUMBERS384}
+        constant p: f32[24, 8, 1, 1] {NUMBERS192}
+        constant q: f32[16, 24, 1, 1] {NUMBERS384}
+        wide = Conv(x, w) {kernel_shape = [1, 3], pads = [0, 1, 0, 1], strides = [1, 2]}
+        z = Relu(wide)
+        more = Conv(z, p) {kernel_shape = [1, 1]}
+        act = HardSwish(more)
+        y = Conv(act, q) {kernel_shape = [1, 1]}
+        out = Relu(y)
+        output out: f32[batch, 16, height, half]
+    ";
+    let options = Options::default().with_threads(2);
+    let fixed = executable(text, &options);
+    let free = executable(text, &options.with_symbolic_extents());
+    let mut met = BTreeSet::new();
+    for (batch, height, width) in
+        [(1, 1, 5), (1, 14, 14), (1, 3, 40), (1, 1, 1), (2, 7, 9), (5, 1, 3), (1, 2, 1100)]
+    {
+        let inputs = [tilewright::random(DType::F32, &[batch, 16, height, width], width as u64)];
+        let expected = fixed.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
+        let outputs = free.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
+        for (output, expected) in outputs.iter().zip(&expected) {
+            assert_eq!(output.bytes(), expected.bytes(), "{batch} x {height} x {width}");
+        }
+        met.extend(code(&free, &inputs));
+    }
+    assert_eq!(met.len(), 3, "pieces of code");
+    // No picture at all has code of its own, too.
+    let none = [tilewright::random(DType::F32, &[0, 16, 3, 5], 1)];
+    let outputs = free.run(&none).unwrap_or_else(|found| panic!("{found}"));
+    assert_eq!(outputs[0].shape(), [0, 16, 3, 3]);
+    assert!(code(&free, &none).is_disjoint(&met), "the code for none");
 }
 
 /// Sums over an extent of which no range of its symbols keeps the order the same.

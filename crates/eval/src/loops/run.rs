@@ -47,7 +47,7 @@ pub(super) fn run(
 fn shape_symbols(kernel: &Kernel, given: &[i64]) -> Checked<Vec<u64>> {
     let mut values = vec![0; kernel.symbols.len()];
     for (id, symbol) in kernel.symbols.iter() {
-        let SymbolKind::Shape { position, range } = &symbol.kind else { continue };
+        let SymbolKind::Shape { position, range, .. } = &symbol.kind else { continue };
         let Some(&value) = given.get(*position as usize) else {
             let message = format!("no value was given for the symbol `{}`", symbol.name);
             return Err(fault(codes::UNBOUND_DIMENSION, message));

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! function @main {
-//!   symbol batch in 1..=4096
+//!   symbol batch in 1..=4096 usual 100
 //!   assume divisible(batch, 4)
 //!   parameter %v0: f32[batch, 8] as "input"
 //!   %v1: f32[8, 4] = weight @c3
@@ -17,8 +17,9 @@
 //!
 //! Values are numbered in order of appearance, whatever their ids, and may be called anything when
 //! parsed. The type of a result stands before the primitive, so what follows from it (the target
-//! of a cast, the shape of a broadcast) is not said again. Axes of an iteration space have names of
-//! their own, `a0, a1, ..` for the result's and `r0, r1, ..` for the reduced ones.
+//! of a cast, the shape of a broadcast) is not said again. `usual` stands where choices are weighed
+//! by another value than is usual in the range. Axes of an iteration space have names of their own,
+//! `a0, a1, ..` for the result's and `r0, r1, ..` for the reduced ones.
 
 pub(crate) mod attribute;
 mod parse;

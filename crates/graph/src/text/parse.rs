@@ -136,7 +136,11 @@ impl Reader<'_, '_> {
                 let name = self.symbol_name()?;
                 self.parser.expect_keyword("in")?;
                 let range = parse_range(self.parser)?;
-                let symbol = self.function.symbols.push(Symbol { name, range });
+                let usual = match self.parser.keyword("usual") {
+                    true => Some(self.parser.integer()?),
+                    false => None,
+                };
+                let symbol = self.function.symbols.push(Symbol { name, range, usual });
                 if self.parser.keyword("given") {
                     self.function.given.insert(symbol);
                 }

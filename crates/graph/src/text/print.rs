@@ -167,7 +167,8 @@ impl Listing<'_> {
         for (id, symbol) in function.symbols.iter() {
             let name = self.expr(&Expr::symbol(id));
             let given = if function.given.contains(&id) { " given" } else { "" };
-            printer.line(format_args!("symbol {name} in {}{given}", symbol.range));
+            let usual = symbol.usual.map(|usual| format!(" usual {usual}")).unwrap_or_default();
+            printer.line(format_args!("symbol {name} in {}{usual}{given}", symbol.range));
         }
         for assumption in &function.assumptions {
             let text = assumption_text(assumption, &|symbol| self.symbol(symbol));

@@ -18,7 +18,7 @@ use std::rc::Rc;
 use base::{Arena, IdSet, Remark};
 use graph::{Function, NodeId, User, Users, ValueId};
 use rustc_hash::FxHashMap;
-use sym::{Expr, Range, SymbolId};
+use sym::{Atom, Expr, Range, SymbolId};
 
 use super::bound::MOST_NODES;
 use super::{AnchorDomain, Fusion, Group, Grouping, Home, StageNode};
@@ -316,10 +316,18 @@ impl Merger<'_> {
             format!("{} reads its sums elsewhere than they are computed", self.name(reader))
         })?;
         debug_assert_ne!(node, reader);
-        if self.scatters(node, &stage) {
+        if self.scatters(node, &stage) || self.cuts_last_axis(value, &stage) {
             return Err(format!("{} would be written an element at a time", self.name(reader)));
         }
         Ok(stage)
+    }
+
+    /// Whether a nest writes elements along the last axis of a sum to rows of a free length, in
+    /// which vectors would have to be cut anywhere.
+    fn cuts_last_axis(&self, anchor: ValueId, stage: &Stage) -> bool {
+        let Some(last) = extents(self.function, anchor).len().checked_sub(1) else { return false };
+        let axis = self.axes.symbol(last);
+        stage.writes.iter().any(|index| is_cut(index, axis))
     }
 
     /// Whether a combination's vectors would not lie in one piece in the result of a nest that runs
@@ -627,4 +635,18 @@ impl Merger<'_> {
         }
         self.grouping.groups = groups;
     }
+}
+
+/// Whether a symbol is divided by what is not known.
+fn is_cut(expr: &Expr, symbol: SymbolId) -> bool {
+    let cuts = |atom: &Atom| match atom {
+        Atom::FloorDiv(dividend, by) | Atom::Mod(dividend, by) => {
+            dividend.contains(symbol) && by.as_constant().is_none() || is_cut(dividend, symbol)
+        }
+        Atom::Min(one, other) | Atom::Max(one, other) => {
+            is_cut(one, symbol) || is_cut(other, symbol)
+        }
+        Atom::Symbol(_) => false,
+    };
+    expr.terms().iter().flat_map(sym::Term::factors).any(cuts)
 }

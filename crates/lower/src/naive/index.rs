@@ -28,7 +28,8 @@ pub(crate) fn extents_of(
 /// An expression over the symbols of a function as a number to weigh choices by.
 pub(crate) fn weight(function: &Function, expr: &Expr) -> i64 {
     let known = expr.as_constant();
-    known.unwrap_or_else(|| expr.usual(&|symbol| range_of(function, symbol)))
+    let usual = |symbol| function.symbols.get(symbol).map_or(Range::USUAL, |known| known.usual());
+    known.unwrap_or_else(|| expr.usual(&usual))
 }
 
 /// The values that a symbol of a function can have.

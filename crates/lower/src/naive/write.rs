@@ -97,7 +97,8 @@ impl<'a> Writer<'a> {
     ) -> Writer<'a> {
         let (mut kernel, mut ranges) = (Kernel::new(name), SecondaryMap::with_default(Range::ALL));
         for (id, symbol) in function.symbols.iter().filter(|_| grouping.free_extents) {
-            let own = kernel.add_shape(&symbol.name, id.index() as u32, symbol.range);
+            let (position, usual) = (id.index() as u32, symbol.usual());
+            let own = kernel.add_usual_shape(&symbol.name, position, symbol.range, usual);
             ranges.insert(own, symbol.range);
         }
         Writer {
