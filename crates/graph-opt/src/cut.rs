@@ -91,26 +91,36 @@ fn is_elementwise(op: &Op) -> bool {
 /// The least memory of constants that values can be made of, element by element, in bits.
 struct Least<'a> {
     function: &'a Function,
-    /// Of values: the own bits, and those of what it is made of at the least.
-    found: SecondaryMap<ValueId, Option<(i64, i64)>>,
+    found: SecondaryMap<ValueId, Option<Bits>>,
+}
+
+/// The bits of a value.
+#[derive(Clone, Copy)]
+struct Bits {
+    /// What it would take by itself.
+    own: i64,
+    /// The least that it can be made of; numbers that are computed anyway take nothing.
+    behind: i64,
+    /// The same, where they count as well.
+    counted: i64,
 }
 
 impl Least<'_> {
     /// Whether a value takes at least twice the memory of what it can be made of.
     fn is_outgrown(&mut self, value: ValueId) -> bool {
-        let (own, behind) = self.of(value);
-        own.saturating_add(2) >= behind.saturating_mul(2)
+        let Bits { own, counted, .. } = self.of(value);
+        own.saturating_add(2) >= counted.saturating_mul(2)
     }
 
     /// Whether what a value is made of takes less memory than the value.
     fn is_less_behind(&mut self, value: ValueId) -> bool {
-        let (own, behind) = self.of(value);
+        let Bits { own, behind, .. } = self.of(value);
         behind < own
     }
 
     /// The bits that a value would take by itself, and the least that it can be made of. Weights
     /// are there already, so they win a tie.
-    fn of(&mut self, value: ValueId) -> (i64, i64) {
+    fn of(&mut self, value: ValueId) -> Bits {
         let mut work = vec![(value, false)];
         while let Some((value, are_known)) = work.pop() {
             if self.found[value].is_some() {
@@ -119,8 +129,12 @@ impl Least<'_> {
             let producer = self.function.producer(value).map(|(id, _)| &self.function.nodes[id]);
             let own = self.bits(value).saturating_add(1);
             self.found[value] = Some(match producer {
-                Some(node) if matches!(node.op, Op::Literal(_) | Op::Iota { .. }) => (0, 0),
-                Some(node) if matches!(node.op, Op::Weight { .. }) => (own - 1, own - 1),
+                Some(node) if matches!(node.op, Op::Literal(_) | Op::Iota { .. }) => {
+                    Bits { own: 0, behind: 0, counted: own }
+                }
+                Some(node) if matches!(node.op, Op::Weight { .. }) => {
+                    Bits { own: own - 1, behind: own - 1, counted: own - 1 }
+                }
                 Some(node) if is_elementwise(&node.op) => {
                     if !are_known {
                         work.push((value, true));
@@ -130,15 +144,19 @@ impl Least<'_> {
                     let mut operands = node.operands.clone();
                     operands.sort_unstable();
                     operands.dedup();
-                    let least = |value: &ValueId| {
-                        self.found[*value].map_or(i64::MAX, |(own, behind)| own.min(behind))
-                    };
-                    (own, operands.iter().map(least).fold(0, i64::saturating_add))
+                    let mut bits = Bits { own, behind: 0, counted: 0 };
+                    for found in operands.iter().filter_map(|&operand| self.found[operand]) {
+                        let least = found.own.min(found.behind);
+                        let counted = if least == 0 { found.counted } else { least };
+                        bits.behind = bits.behind.saturating_add(least);
+                        bits.counted = bits.counted.saturating_add(counted);
+                    }
+                    bits
                 }
-                _ => (own, own),
+                _ => Bits { own, behind: own, counted: own },
             });
         }
-        self.found[value].unwrap_or((0, i64::MAX))
+        self.found[value].unwrap_or(Bits { own: 0, behind: i64::MAX, counted: i64::MAX })
     }
 
     fn bits(&self, value: ValueId) -> i64 {

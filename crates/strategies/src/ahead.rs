@@ -36,7 +36,10 @@ pub(super) fn streams(
             let bytes = elements * i64::from(buffer.dtype.bits()).max(8) / 8;
             let moving = nest.loops.iter().filter(|by| access.motion(by) != Motion::Still);
             let terms = moving.map(|by| by.extent).product::<i64>();
-            let is_stream = buffer.scope == Scope::Parameter(Use::Read)
+            // Windows meet elements again while they are in a cache.
+            let alone = access.index.iter().all(|index| index.symbols().len() <= 1);
+            let is_stream = alone
+                && buffer.scope == Scope::Parameter(Use::Read)
                 && bytes as u64 > target.machine.l2.bytes
                 && terms >= elements
                 && turns <= MOST_MET * terms;
