@@ -544,6 +544,20 @@ def bits_and_bytes():
             yield [f(*m, k, scale=0.5), u8((n * k + 1) // 2), positive((n * k + block - 1) // block)], {"K": k, "N": n, "block_size": block, "quant_type": kind}
 
 
+@cases("MatMulFpQ4")
+def blobs():
+    for m, n, k in [((3,), 4, 32), ((1,), 5, 40), ((2, 2), 3, 64), ((), 2, 100), ((4,), 17, 33), ((1,), 1, 1)]:
+        for kind in [0, 1]:
+            data = u8(n, (k + 31) // 32, 20 + kind)
+            data[:, :, :4] = positive(*data.shape[:2], 1).astype(np.float32).view(np.uint8)
+            data[:, :, 4 : 4 + kind] &= 15
+            weights = data.reshape(-1)
+            shape = Known(np.array([k, n], np.int64))
+            yield [f(*m, k, scale=0.5), weights, shape], {"blk_quant_type": kind}
+            if m == (3,):
+                yield [f(*m, k, scale=0.5), Known(weights), shape], {"blk_quant_type": kind}
+
+
 def four_bits(signed, *shape):
     low, high = (-8, 8) if signed else (0, 16)
     values = rng.integers(low, high, size=shape)

@@ -7,6 +7,7 @@ use graph::{Built, Function, FunctionBuilder, NodeId, Op, Rewriter, ValueId, reb
 use crate::contraction::Contraction;
 use crate::layouts::{Layout, Order};
 use crate::options::{FormatOptions, Winograd};
+use crate::stored::Stored;
 use crate::weighed::{self, Layouts, Machines, Weigh};
 use crate::winograd::PriceOfGrowth;
 use crate::{borders, channels_last, groups, merge, panels, tuples, winograd};
@@ -119,6 +120,11 @@ impl Chooser<'_> {
         };
         if space.extents.iter().any(|extent| extent.is_zero()) {
             return Ok((None, self.messages));
+        }
+        if let Some(stored) = Stored::of(source, id, self.constants) {
+            rewriter.builder.set_location(node.location);
+            let value = stored.product(rewriter, self.given.target, &mut self.messages)?;
+            return Ok((Some(vec![value]), self.messages));
         }
         let operand = |number: usize| {
             let old = node.operands[number];

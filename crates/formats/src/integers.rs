@@ -98,7 +98,7 @@ pub fn integers(
             }
             Found::One(weights) => {
                 let sum = weights.sum(rewriter, product.space, product.operands)?;
-                (sum, weights.remark())
+                (sum, "weights of 8 bits stay as they are, their scales follow the sum")
             }
         };
         let (value, factors) = product.scaled(rewriter, sum)?;
@@ -378,6 +378,23 @@ fn zero_times_sums(
     (operand, value): (usize, ValueId),
     zero: ValueId,
 ) -> Built {
+    let dtype = rewriter.builder.dtype(zero)?;
+    let (sums, axes) = sums_along(rewriter, space, (operand, value), dtype)?;
+    let builder = &mut rewriter.builder;
+    let own = builder.shape(sums)?;
+    let zero = builder.broadcast(zero, own, &[])?;
+    let product = builder.map(ScalarFunction::Mul, &[zero, sums])?;
+    builder.broadcast(product, &space.extents[..space.parallel], &axes)
+}
+
+/// The sums of the elements of one operand that a product meets for each element of its result, and
+/// the axes of the result along which they go.
+pub(crate) fn sums_along(
+    rewriter: &mut Rewriter<'_>,
+    space: &IterationSpace,
+    (operand, value): (usize, ValueId),
+    dtype: DType,
+) -> Built<(ValueId, Vec<usize>)> {
     let index = &space.operands[operand];
     let read = |axis: usize| index.iter().any(|index| index.contains(SymbolId::new(axis)));
     let axes: Vec<usize> = (0..space.parallel).filter(|&axis| read(axis)).collect();
@@ -390,14 +407,9 @@ fn zero_times_sums(
     let read = index.iter().map(|index| index.substitute(&mut { renamed })).collect();
     let extents: Vec<Expr> = kept.iter().map(|&axis| space.extents[axis].clone()).collect();
     let sums = IterationSpace { extents, parallel: axes.len(), operands: vec![Vec::new(), read] };
-    let builder = &mut rewriter.builder;
-    let dtype = builder.dtype(zero)?;
-    let one = builder.scalar(dtype, 1.0);
-    let sums = builder.contract(sums, one, value, dtype, dtype)?;
-    let own = builder.shape(sums)?;
-    let zero = builder.broadcast(zero, own, &[])?;
-    let product = builder.map(ScalarFunction::Mul, &[zero, sums])?;
-    builder.broadcast(product, &space.extents[..space.parallel], &axes)
+    let one = rewriter.builder.scalar(dtype, 1.0);
+    let sums = rewriter.builder.contract(sums, one, value, dtype, dtype)?;
+    Ok((sums, axes))
 }
 
 /// Why a contraction whose operands stand for integers is none of integers.
@@ -428,18 +440,14 @@ fn added(
     Ok(Some(vec![value]))
 }
 
-pub(crate) fn by(
-    rewriter: &mut Rewriter<'_>,
-    function: ScalarFunction,
-    operands: [ValueId; 2],
-) -> Built {
+fn by(rewriter: &mut Rewriter<'_>, function: ScalarFunction, operands: [ValueId; 2]) -> Built {
     let is_wrong = base::fault::is_seeded("formats.integers");
     let function = if is_wrong { ScalarFunction::Add } else { function };
     rewriter.builder.map(function, &operands)
 }
 
 /// A value with its axes in the order in which they go along others.
-pub(crate) fn in_order(
+fn in_order(
     rewriter: &mut Rewriter<'_>,
     value: ValueId,
     axes: &[usize],

@@ -31,6 +31,7 @@ mod panels;
 mod passes;
 mod precision;
 mod quantised;
+mod stored;
 mod tables;
 mod tuples;
 mod weighed;

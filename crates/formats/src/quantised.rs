@@ -18,6 +18,10 @@ pub(crate) struct Quantised {
     pub(crate) whole: Whole,
     /// What the whole numbers are multiplied by, or divided.
     pub(crate) scales: Vec<Scale>,
+    /// What is taken from the integers, where it goes along the axes of the value.
+    pub(crate) points: Option<Scale>,
+    /// Whether zeros were put around it.
+    pub(crate) is_padded: bool,
 }
 
 /// An integer of 8 bits, or the difference of two, in the type of a sum.
@@ -51,7 +55,8 @@ impl Quantised {
     /// The same behind at most so many movements and scales.
     fn behind(function: &Function, value: ValueId, steps: usize) -> Option<Quantised> {
         if let Some(whole) = Whole::of(function, value) {
-            return Some(Quantised { whole, scales: Vec::new() });
+            let points = whole.zero.and_then(|zero| Scale::of(function, zero, ScalarFunction::Sub));
+            return Some(Quantised { whole, scales: Vec::new(), points, is_padded: false });
         }
         let steps = steps.checked_sub(1)?;
         let (id, _) = function.producer(value)?;
@@ -74,7 +79,12 @@ impl Quantised {
         for scale in &mut found.scales {
             scale.follow(function, &node.op, operand(0), value)?;
         }
+        found.points = found.points.and_then(|mut points| {
+            points.follow(function, &node.op, operand(0), value)?;
+            Some(points)
+        });
         if let Op::Pad { .. } = &node.op {
+            found.is_padded = true;
             let zero = function.literal(operand(1))?;
             zero.scalars().all(|element| element.bits() == 0).then_some(())?;
         }
@@ -233,7 +243,7 @@ pub(crate) fn shift(from: DType, to: DType) -> i64 {
 }
 
 /// The range of the integers that a value is, in a type of floats.
-fn range(function: &Function, value: ValueId) -> Option<(i64, i64)> {
+pub(crate) fn range(function: &Function, value: ValueId) -> Option<(i64, i64)> {
     let (id, _) = function.producer(value)?;
     let node = &function.nodes[id];
     let inner = *node.operands.first()?;

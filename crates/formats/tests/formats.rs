@@ -535,36 +535,74 @@ proptest! {
     }
 
     #[test]
-    fn blocks_of_weights_are_summed_by_themselves(
-        [rows, blocks, columns] in [1i64..5, 1i64..5, 1i64..40],
-        few_bits in any::<bool>(),
+    fn blocks_of_weights_are_read_as_they_are_stored(
+        [rows, blocks, columns] in [1i64..7, 1i64..5, 1i64..140],
+        bits in prop::sample::select(vec![2u32, 4, 8]),
+        (points, turned) in (any::<bool>(), any::<bool>()),
     ) {
-        let depth = 32 * blocks;
-        // Of few bits, the difference from a zero point is a byte.
-        let (mask, zero) = if few_bits { (15, 8) } else { (255, 128) };
+        let (depth, most) = (32 * blocks, (1 << bits) - 1);
+        // A number, or one for each block.
+        let zero = match points {
+            true => format!(
+                "%z: u8[{columns}, {blocks}] = weight @c2
+                 %zf: f32[{columns}, {blocks}] = map cast %z
+                 %zr: f32[{columns}, {blocks}, 32] = broadcast axes [0, 1] %zf
+                 %zb: f32[{columns}, {depth}] = reshape %zr"
+            ),
+            false => format!(
+                "%z: f32[] = literal {{{}}} %zb: f32[{columns}, {depth}] = broadcast axes [] %z",
+                (most + 1) / 2
+            ),
+        };
+        // As a matrix product has its operand, or its transpose.
+        let (moved, read, shape) = match turned {
+            true => ("transpose [1, 0]", "r0, a1", format!("{depth}, {columns}")),
+            false => ("transpose [0, 1]", "a1, r0", format!("{columns}, {depth}")),
+        };
         let text = format!(
             "function @blocks {{ parameter %x: f32[{rows}, {depth}] as \"x\"
                %w: u8[{columns}, {depth}] = weight @c0 %t: f32[{columns}, {blocks}] = weight @c1
-               %m: u8[] = literal {{{mask}}} %mb: u8[{columns}, {depth}] = broadcast axes [] %m
+               %m: u8[] = literal {{{most}}} %mb: u8[{columns}, {depth}] = broadcast axes [] %m
                %n: u8[{columns}, {depth}] = map and %w, %mb
-               %z: f32[] = literal {{{zero}}}
+               {zero}
                %f: f32[{columns}, {depth}] = map cast %n
-               %zb: f32[{columns}, {depth}] = broadcast axes [] %z
                %d: f32[{columns}, {depth}] = map sub %f, %zb
                %tb: f32[{columns}, {blocks}, 32] = broadcast axes [0, 1] %t
                %tr: f32[{columns}, {depth}] = reshape %tb
                %y: f32[{columns}, {depth}] = map mul %d, %tr
+               %v: f32[{shape}] = {moved} %y
                %r: f32[{rows}, {columns}] = contract [a0: {rows}, a1: {columns} | r0: {depth}]
-                 %x[a0, r0], %y[a1, r0] accumulate f32
+                 %x[a0, r0], %v[{read}] accumulate f32
                return %r as \"r\" }}"
         );
         let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
-        let weights = [
+        let mut weights = vec![
             random_tensor(DType::U8, &[columns, depth], 1),
             random_tensor(DType::F32, &[columns, blocks], 2),
         ];
+        if points {
+            weights.push(random_tensor(DType::U8, &[columns, blocks], 4));
+        }
         let inputs = [random_tensor(DType::F32, &[rows, depth], 3)];
-        keeps_the_numbers(&function, usize::from(blocks > 1 && columns > 1), &weights, &inputs)?;
+        let mut said = Vec::new();
+        let options = FormatOptions { winograd: Winograd::Never };
+        let target = Target::table().remove(1);
+        formats::choose(function.clone(), &target, &options, None, &mut said).expect("well typed");
+        let stored = said.iter().any(|remark| remark.message.contains("as they are stored"));
+        prop_assert_eq!(stored, rows <= 4 && blocks > 1 && columns > 1, "{:?}", said);
+        let numbers = results(&function, &weights, &inputs);
+        let mut first: Option<Vec<Tensor>> = None;
+        for target in Target::table() {
+            let said = &mut Vec::new();
+            let chosen = formats::choose(function.clone(), &target, &options, None, said);
+            let chosen = chosen.expect("well typed");
+            graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
+            let found = results(&chosen, &weights, &inputs);
+            let error = tensor::compare(&numbers[0], &found[0], 0.0, 0.0).relative_l2;
+            prop_assert!(error < 5e-6, "{error}: {chosen}");
+            let first = first.get_or_insert_with(|| found.clone());
+            prop_assert_eq!(first[0].bytes(), found[0].bytes(), "{}: {}", target.name, chosen);
+        }
     }
 
     #[test]

@@ -6,10 +6,11 @@
 //! Values cross at their smallest: nodes that only repeat, count or rename (`Broadcast`, `Reshape`,
 //! `Iota`, literals) are computed again in `main`, and a weight that `main` reads as it is stays a
 //! `Weight` there. Where `main` only looks up elements of what is larger than the constants it is
-//! made of, element by element (a quantised table of embeddings), it makes those elements. Run
+//! made of, element by element (a quantised table of embeddings), or multiplies each a few times
+//! (weights of few bits), it makes those elements of the constants that take the least memory. Run
 //! after dead nodes are gone and equal nodes are one.
 
-use base::{Arena, IdSet};
+use base::{Arena, IdSet, SecondaryMap};
 use graph::{Definition, Function, NodeId, Op, User, ValueId, element_count};
 
 /// The two halves of a function.
@@ -41,16 +42,24 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
         }
     }
     let users = function.users();
-    let looked_up = |value: ValueId| {
+    let mut least = Least { function, found: SecondaryMap::new() };
+    let met_seldom = |value: ValueId| {
         let is_read = |user: &User| match *user {
             User::Operand(node, number) => {
                 let made = function.nodes[node].results.first();
-                made.is_some_and(|&made| constants.contains(made))
-                    || number == 0 && matches!(function.nodes[node].op, Op::Gather { .. })
+                let seldom = match &function.nodes[node].op {
+                    Op::Gather { .. } => number == 0,
+                    Op::Contract { space, .. } => {
+                        let shape = function.ty(value).as_tensor().map(|ty| &ty.shape);
+                        shape.is_some_and(|shape| space.meets_seldom(shape))
+                    }
+                    _ => false,
+                };
+                seldom || made.is_some_and(|&made| constants.contains(made))
             }
             User::Result(..) => false,
         };
-        users[value].iter().all(is_read) && outgrows_its_leaves(function, value)
+        users[value].iter().all(is_read)
     };
     let (mut seen, mut looked_through) = (IdSet::new(), IdSet::new());
     while let Some(value) = work.pop() {
@@ -59,7 +68,9 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
         }
         let Definition::Result(id, _) = function.values[value].definition else { continue };
         let op = &function.nodes[id].op;
-        if is_elementwise(op) && (looked_through.contains(value) || looked_up(value)) {
+        let through = is_elementwise(op)
+            && (looked_through.contains(value) || met_seldom(value) && least.is_outgrown(value));
+        if through && least.is_less_behind(value) {
             function.nodes[id].operands.iter().for_each(|it| _ = looked_through.insert(*it));
             work.extend(&function.nodes[id].operands);
         } else if is_recomputed(op) {
@@ -77,28 +88,84 @@ fn is_elementwise(op: &Op) -> bool {
     matches!(op, Op::Map { .. } | Op::Bitcast { .. } | Op::Broadcast { .. } | Op::Reshape { .. })
 }
 
-/// Whether a value takes at least twice the memory of all that it is made of, element by element.
-fn outgrows_its_leaves(function: &Function, value: ValueId) -> bool {
-    let bits = |value: ValueId| -> Option<i64> {
-        let ty = function.ty(value).as_tensor()?;
-        Some(element_count(&ty.shape).as_constant()? * i64::from(ty.dtype.bits()))
-    };
-    let (mut work, mut seen, mut leaves) = (vec![value], IdSet::new(), 0);
-    while let Some(next) = work.pop() {
-        if !seen.insert(next) {
-            continue;
-        }
-        match function.producer(next) {
-            Some((id, _)) if is_elementwise(&function.nodes[id].op) => {
-                work.extend(&function.nodes[id].operands);
-            }
-            _ => match bits(next) {
-                Some(bits) => leaves += bits,
-                None => return false,
-            },
-        }
+/// The least memory of constants that values can be made of, element by element, in bits.
+struct Least<'a> {
+    function: &'a Function,
+    found: SecondaryMap<ValueId, Option<Bits>>,
+}
+
+/// The bits of a value.
+#[derive(Clone, Copy)]
+struct Bits {
+    /// What it would take by itself.
+    own: i64,
+    /// The least that it can be made of; numbers that are computed anyway take nothing.
+    behind: i64,
+    /// The same, where they count as well.
+    counted: i64,
+}
+
+impl Least<'_> {
+    /// Whether a value takes at least twice the memory of what it can be made of.
+    fn is_outgrown(&mut self, value: ValueId) -> bool {
+        let Bits { own, counted, .. } = self.of(value);
+        own.saturating_add(2) >= counted.saturating_mul(2)
     }
-    bits(value).is_some_and(|bits| bits >= 2 * leaves)
+
+    /// Whether what a value is made of takes less memory than the value.
+    fn is_less_behind(&mut self, value: ValueId) -> bool {
+        let Bits { own, behind, .. } = self.of(value);
+        behind < own
+    }
+
+    /// The bits that a value would take by itself, and the least that it can be made of. Weights
+    /// are there already, so they win a tie.
+    fn of(&mut self, value: ValueId) -> Bits {
+        let mut work = vec![(value, false)];
+        while let Some((value, are_known)) = work.pop() {
+            if self.found[value].is_some() {
+                continue;
+            }
+            let producer = self.function.producer(value).map(|(id, _)| &self.function.nodes[id]);
+            let own = self.bits(value).saturating_add(1);
+            self.found[value] = Some(match producer {
+                Some(node) if matches!(node.op, Op::Literal(_) | Op::Iota { .. }) => {
+                    Bits { own: 0, behind: 0, counted: own }
+                }
+                Some(node) if matches!(node.op, Op::Weight { .. }) => {
+                    Bits { own: own - 1, behind: own - 1, counted: own - 1 }
+                }
+                Some(node) if is_elementwise(&node.op) => {
+                    if !are_known {
+                        work.push((value, true));
+                        work.extend(node.operands.iter().map(|&operand| (operand, false)));
+                        continue;
+                    }
+                    let mut operands = node.operands.clone();
+                    operands.sort_unstable();
+                    operands.dedup();
+                    let mut bits = Bits { own, behind: 0, counted: 0 };
+                    for found in operands.iter().filter_map(|&operand| self.found[operand]) {
+                        let least = found.own.min(found.behind);
+                        let counted = if least == 0 { found.counted } else { least };
+                        bits.behind = bits.behind.saturating_add(least);
+                        bits.counted = bits.counted.saturating_add(counted);
+                    }
+                    bits
+                }
+                _ => Bits { own, behind: own, counted: own },
+            });
+        }
+        self.found[value].unwrap_or(Bits { own: 0, behind: i64::MAX, counted: i64::MAX })
+    }
+
+    fn bits(&self, value: ValueId) -> i64 {
+        let ty = self.function.ty(value).as_tensor();
+        let bits = ty.and_then(|ty| {
+            Some(element_count(&ty.shape).as_constant()? * i64::from(ty.dtype.bits()))
+        });
+        bits.unwrap_or(i64::MAX - 1)
+    }
 }
 
 /// Whether a constant node is cheaper to compute again than to keep.

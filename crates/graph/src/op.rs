@@ -514,4 +514,16 @@ impl IterationSpace {
         let last = shape.iter().rposition(|extent| !extent.is_one());
         last.is_some_and(|last| self.operands[operand][last] == Self::axis(axis))
     }
+
+    /// Whether the elements of an operand of this shape are met so few times, on average, that a
+    /// kernel had better make them of less memory than read them.
+    pub fn meets_seldom(&self, shape: &[Expr]) -> bool {
+        let count = |extents: &[Expr]| extents.iter().product::<Expr>().as_constant();
+        let counts = count(&self.extents).zip(count(shape));
+        counts.is_some_and(|(met, elements)| met <= MOST_MET.saturating_mul(elements))
+    }
 }
+
+/// How often a product meets each element of an operand at most that it makes where it reads it:
+/// more rows are not in registers beside what is added up of them.
+const MOST_MET: i64 = 4;

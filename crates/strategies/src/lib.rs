@@ -10,6 +10,7 @@
 //! (`loops::verify_scheduled`). Nothing here fails because a kernel is unusual.
 
 mod across;
+mod ahead;
 mod blocks;
 mod choice;
 mod cost;

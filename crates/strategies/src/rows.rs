@@ -13,7 +13,7 @@ use backend::tile::div_ceil;
 use loops::visit::{Effect, references};
 use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, Tail};
-use sym::SymbolId;
+use sym::{Expr, SymbolId};
 
 use crate::blocks::in_order;
 use crate::fuse::{flatten, fuse_neighbours, is_whole};
@@ -21,6 +21,7 @@ use crate::given::{Given, Refused};
 use crate::hand::{Hand, SHARED};
 use crate::point::Point;
 use crate::structure::{Access, LoopInfo, Motion, Nest, Rows, changes};
+use crate::sums::in_vectors;
 use crate::tile;
 use crate::vectors::{VECTORS, lanes, split_any, width};
 
@@ -80,8 +81,67 @@ pub(super) fn compute(
     }
     hand.simplify()?;
     flatten(hand)?;
-    inside(hand, outer.last().map(String::as_str), target)?;
+    let around = outer.last().map(String::as_str);
+    if let Ok(turn) = hand.attempt(|hand| parts_of_sum(hand, around)) {
+        inside(hand, Some(&turn), target)?;
+    }
+    inside(hand, around, target)?;
     Ok(outer)
+}
+
+/// Has what one turn of a sum alone reads of a row computed in that turn, so that it is kept in
+/// registers: sums of parts that are added up. The loop over the turns.
+///
+/// ```text
+/// for b { part[b, ..] = sum k: .. } for b { acc[..] += f(part[b, ..]) }
+/// ```
+///
+/// becomes
+///
+/// ```text
+/// for b { part[..] = sum k: ..  acc[..] += f(part[..]) }
+/// ```
+fn parts_of_sum(hand: &mut Hand<'_>, around: Option<&str>) -> Result<String, Refused> {
+    let nests: Vec<Nest> = hand.block(around).into_iter().flatten().collect();
+    let locals = local_buffers(hand.kernel(), &nests);
+    // Those that one nest alone reads, element by element, and sums: by its loop.
+    let found = locals.iter().find_map(|&part| {
+        let mut readers =
+            nests.iter().filter(|nest| nest.loads().any(|access| access.buffer == part));
+        let (reader, None) = (readers.next()?, readers.next()) else { return None };
+        let mut writes = reader.writes();
+        let (write, None) = (writes.next()?, writes.next()) else { return None };
+        let still: Vec<&LoopInfo> =
+            reader.loops.iter().filter(|by| write.motion(by) == Motion::Still).collect();
+        let [turn] = still[..] else { return None };
+        // An axis of the parts is that of the turns: none is met in two of them.
+        let once = |access: &Access| {
+            let along = |index: &Expr| index.as_symbol() == Some(turn.variable);
+            let others = access.index.iter().filter(|index| index.contains(turn.variable));
+            access.index.iter().any(along) && others.count() == 1
+        };
+        let parts = reader.loads().filter(|access| access.buffer == part).all(once);
+        let summed = |access: &Access| {
+            matches!(access.effect, Effect::Reduce(_)) && access.buffer != write.buffer
+        };
+        let parts = parts && nests.iter().flat_map(Nest::writes).any(summed);
+        let sums = matches!(write.effect, Effect::Reduce(_)) && write.buffer != part;
+        let own: Vec<&LoopInfo> = reader.loops.iter().filter(|by| by.name != turn.name).collect();
+        let vector = own.last()?;
+        let fits = reader.writes().all(|access| access.motion(vector).is_unit())
+            && reader.loads().all(|access| access.motion(vector).is_vector());
+        let own: Vec<String> = own.iter().map(|by| by.name.clone()).collect();
+        (parts && sums && fits).then(|| (turn.name.clone(), own, write.buffer))
+    });
+    let (turn, own, acc) = found.ok_or("no turn of a sum has parts of its own")?;
+    hand.reorder(&[slice::from_ref(&turn), &own].concat())?;
+    for &id in locals.iter().rev().filter(|&&id| id != acc) {
+        let name = hand.kernel().buffers[id].name.clone();
+        hand.compute_at(&name, &turn)?;
+    }
+    hand.simplify()?;
+    in_vectors(hand, &own)?;
+    Ok(turn)
 }
 
 /// The kernel's own buffers in the order in which nests first write them.

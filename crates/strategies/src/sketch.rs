@@ -17,7 +17,7 @@ use crate::hand::Hand;
 use crate::naive::{Naive, ProducerKind};
 use crate::point::Point;
 use crate::roofline::Roofline;
-use crate::{across, blocks, dots, lines, map, plain, rows, tile};
+use crate::{across, ahead, blocks, dots, lines, map, plain, rows, tile};
 
 /// What may be asked of strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -204,6 +204,7 @@ fn attempt(
             return Err(reason);
         }
     };
+    ahead::streams(&mut schedule, given, target)?;
     Hand::new(&mut schedule).simplify()?;
     if needs_expansion(schedule.kernel()) {
         schedule.expand_functions().map_err(|error| error.message)?;

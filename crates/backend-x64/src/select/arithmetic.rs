@@ -395,6 +395,7 @@ impl Selector<'_> {
             (F::And, [a, b]) => self.commuting(Opcode::And, *a, *b),
             (F::Or, [a, b]) => self.commuting(Opcode::Or, *a, *b),
             (F::Xor, [a, b]) => self.commuting(Opcode::Xor, *a, *b),
+            (F::Shl | F::Shr, [a, Vector { item: Item::Constant(0), .. }]) => *a,
             (F::Shr, [a, b]) => self.shift_right(*a, *b, signed),
             _ => {
                 let wrapped = match (function, operands) {

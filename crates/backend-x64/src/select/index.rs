@@ -106,6 +106,13 @@ impl Selector<'_> {
         }
     }
 
+    /// The number that an expression of variables of written-out loops is.
+    pub(super) fn known_index(&self, expr: &Expr) -> Option<i64> {
+        let is_known = |symbol: SymbolId| matches!(self.bindings[symbol], Binding::Constant(_));
+        let is_open = expr.any_symbol(&mut |symbol| !is_known(symbol));
+        if is_open { None } else { self.with_substituted(expr, Expr::as_constant) }
+    }
+
     /// The expression with the variables of written-out loops replaced by their values.
     fn substituted(&self, expr: &Expr) -> Expr {
         self.with_substituted(expr, Expr::clone)

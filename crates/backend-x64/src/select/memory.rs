@@ -369,7 +369,9 @@ impl Selector<'_> {
     /// several loads only the first does.
     fn prefetch(&mut self, buffer: BufferId, address: MemoryOperand, ty: RegisterType) {
         let ahead = i32::try_from(self.kernel.buffers[buffer].ahead).unwrap_or(0);
-        let begins_line = address.displacement.rem_euclid(LINE) < ty.vector_bytes() as i32;
+        // Narrow elements are widened to lanes of 32 bits.
+        let bytes = ty.vector_bytes() * self.element_bytes(buffer).min(4) / 4;
+        let begins_line = address.displacement.rem_euclid(LINE) < bytes as i32;
         let displacement = address.displacement.checked_add(ahead);
         if let (1.., true, Some(displacement)) = (ahead, begins_line, displacement) {
             let address = MemoryOperand { displacement, ..address };

@@ -163,7 +163,7 @@ fn decide_lanes(kernel: &Kernel, vector_bytes: usize, short: &BTreeSet<SymbolId>
             return;
         }
         let extent = inner.extent.as_constant().unwrap_or(0).max(1) as usize;
-        let most = vector_bytes / widest(kernel, &inner.body, short);
+        let most = vector_bytes / widest(kernel, inner, short);
         lanes.loops.insert(inner.variable, most.min(extent.next_power_of_two().max(4)));
         each_register(kernel, &inner.body, &mut |buffer, index| {
             if index.last().is_some_and(|last| last.contains(inner.variable)) {
@@ -239,9 +239,10 @@ fn short_indices(kernel: &Kernel) -> BTreeSet<SymbolId> {
     found
 }
 
-/// Bytes of the widest lane that a block computes with, at least 4.
-fn widest(kernel: &Kernel, block: &[Stmt], short: &BTreeSet<SymbolId>) -> usize {
-    let mut bytes = 4;
+/// Bytes of the widest lane that a vector loop computes with, at least 4. Indices that are the same
+/// for all lanes are no lanes.
+fn widest(kernel: &Kernel, vector: &loops::Loop, short: &BTreeSet<SymbolId>) -> usize {
+    let (block, mut bytes) = (&vector.body, 4);
     let mut indices = BTreeSet::new();
     loops::visit::walk(block, &mut |stmt| {
         if let Stmt::Let { symbol, value } = stmt
@@ -250,6 +251,14 @@ fn widest(kernel: &Kernel, block: &[Stmt], short: &BTreeSet<SymbolId>) -> usize 
             indices.insert(std::ptr::from_ref(value));
         }
     });
+    // What a `Let` inside of the loop makes may differ by lane, too.
+    let mut lets = BTreeSet::new();
+    loops::visit::walk(block, &mut |stmt| {
+        if let Stmt::Let { symbol, .. } = stmt {
+            lets.insert(*symbol);
+        }
+    });
+    let made_inside = |expr: &Expr| expr.any_symbol(&mut |symbol| lets.contains(&symbol));
     let mut see = |dtype: Option<DType>| {
         if matches!(dtype, Some(DType::F64 | DType::I64 | DType::U64)) {
             bytes = 8;
@@ -261,10 +270,10 @@ fn widest(kernel: &Kernel, block: &[Stmt], short: &BTreeSet<SymbolId>) -> usize 
         }
         _ => {}
     });
-    loops::visit::walk_values(block, &mut |value| {
-        if !indices.contains(&std::ptr::from_ref(value)) {
-            see(value.dtype(kernel));
-        }
+    loops::visit::walk_values(block, &mut |value| match value {
+        ScalarExpr::Index(expr) if !expr.contains(vector.variable) && !made_inside(expr) => {}
+        value if indices.contains(&std::ptr::from_ref(value)) => {}
+        value => see(value.dtype(kernel)),
     });
     bytes
 }

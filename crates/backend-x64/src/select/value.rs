@@ -8,6 +8,7 @@
 use std::rc::Rc;
 
 use loops::ScalarExpr;
+use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
 use tensor::{Class, DType, Scalar, ScalarFunction};
 
@@ -110,6 +111,11 @@ impl Selector<'_> {
         if let Some(load) = self.load_behind(value) {
             return self.evaluate(&load, lanes);
         }
+        if !matches!(value, ScalarExpr::Constant(_))
+            && let Some(known) = self.known_integer(value)
+        {
+            return self.evaluate(&ScalarExpr::Constant(known), lanes);
+        }
         if lanes > 1 && !self.broadcasts_by_itself(value) && !self.differs_by_lane(value) {
             let one = self.evaluate(value, 1)?;
             return Ok(self.broadcast(one, lanes));
@@ -145,6 +151,24 @@ impl Selector<'_> {
                 let folded = self.fold(*reduction, *buffer, index, each)?;
                 Ok(self.broadcast(folded, lanes))
             }
+        }
+    }
+
+    /// The integer that follows from the variables of written-out loops alone.
+    fn known_integer(&self, value: &ScalarExpr) -> Option<Scalar> {
+        match value {
+            ScalarExpr::Constant(scalar) => Some(*scalar).filter(|it| it.dtype().is_integer()),
+            ScalarExpr::Index(expr) => {
+                let known = self.known_index(expr)?;
+                Some(Scalar::from_i64(DType::I64, known))
+            }
+            ScalarExpr::Apply { function, arguments, .. } => {
+                let known = arguments.iter().map(|argument| self.known_integer(argument));
+                let known = known.collect::<Option<SmallVec<[Scalar; 3]>>>()?;
+                let result = value.dtype(self.kernel).filter(|dtype| dtype.is_integer())?;
+                Some(function.evaluate(result, &known))
+            }
+            _ => None,
         }
     }
 

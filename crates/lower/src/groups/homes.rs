@@ -187,7 +187,7 @@ impl Chooser<'_> {
             class @ (Class::Elementwise | Class::Indexed) => {
                 let shared = self.users[value].len() > 1;
                 demand.memory
-                    || demand.windowed
+                    || demand.windowed && !self.is_made_of_less(value)
                     || demand.guarded && (class == Class::Indexed || shared)
                     || demand.repeated && !self.may_repeat(value, CHEAP_TO_BROADCAST)
                     || several_roots && !self.may_repeat(value, CHEAP_TO_REPEAT)
@@ -219,6 +219,38 @@ impl Chooser<'_> {
             | Class::Statements
             | Class::Step => true,
         }
+    }
+
+    /// Whether a value is made, element by element, of at most half its memory, and met by
+    /// contractions alone, which meet each element a few times.
+    fn is_made_of_less(&self, value: ValueId) -> bool {
+        let seldom = |user: &User| {
+            let &User::Operand(reader, _) = user else { return false };
+            let Op::Contract { space, .. } = &self.function.nodes[reader].op else { return false };
+            space.meets_seldom(extents(self.function, value))
+        };
+        let bits = |value: ValueId| {
+            let bits = self.function.ty(value).as_tensor().map_or(0, |ty| ty.dtype.bits());
+            extents_of(self.function, value).product::<i64>().saturating_mul(i64::from(bits))
+        };
+        let (mut work, mut seen, mut behind) = (vec![value], IdSet::new(), 0i64);
+        while let Some(next) = work.pop() {
+            if !seen.insert(next) {
+                continue;
+            }
+            let Some((node, _)) = self.function.producer(next) else {
+                behind = behind.saturating_add(bits(next));
+                continue;
+            };
+            match class_of_node(self.function, node) {
+                Class::Elementwise | Class::View | Class::Movement => {
+                    work.extend(&self.function.nodes[node].operands);
+                }
+                Class::Index | Class::Constant => {}
+                _ => return false,
+            }
+        }
+        self.users[value].iter().all(seldom) && behind.saturating_mul(2) <= bits(value)
     }
 
     /// Whether a value is shorter than the sum that it is made of, in a nest that reads a later sum

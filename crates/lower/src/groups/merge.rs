@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use base::{Arena, IdSet, Remark};
-use graph::{Function, NodeId, User, Users, ValueId};
+use graph::{Function, NodeId, Op, User, Users, ValueId};
 use rustc_hash::FxHashMap;
 use sym::{Atom, Expr, Range, SymbolId};
 
@@ -127,6 +127,7 @@ impl Merger<'_> {
         for &node in order {
             if self.class(node) == Class::Contraction {
                 self.chain(node);
+                self.part_of_sum(node);
             }
         }
     }
@@ -328,6 +329,50 @@ impl Merger<'_> {
         let Some(last) = extents(self.function, anchor).len().checked_sub(1) else { return false };
         let axis = self.axes.symbol(last);
         stage.writes.iter().any(|index| is_cut(index, axis))
+    }
+
+    /// Puts a contraction into the kernel of the reduction that alone reads it, if it does so each
+    /// sum once: the sums of parts, which are added up.
+    fn part_of_sum(&mut self, node: NodeId) {
+        let value = self.function.nodes[node].results[0];
+        if let Some(output) = self.find_whole_sum(node, value) {
+            let text = format!("{} is summed in the kernel of its parts", self.name(output));
+            self.join(node, output, None, text);
+        }
+    }
+
+    /// The output node of the group of the reduction, or none.
+    fn find_whole_sum(&self, node: NodeId, value: ValueId) -> Option<NodeId> {
+        let readers = self.readers(value);
+        let &[reader] = &readers[..] else { return None };
+        let output = self.group_of[&reader];
+        let members = &self.members[&output].nodes;
+        let others = members[1..].iter().all(|&other| self.class(other).is_elementwise());
+        let alone = self.members[&self.group_of[&node]].nodes.len() == 1;
+        let is_sum = self.class(reader) == Class::Reduction && members[0] == reader && others;
+        if self.must_be_stored(value) || !alone || !is_sum {
+            return None;
+        }
+        let stage = &self.stages[&reader];
+        let mut reads = stage.reads.iter().filter(|(read, _)| *read == value);
+        let (Some((_, Some(index))), None) = (reads.next(), reads.next()) else { return None };
+        let own = extents(self.function, value);
+        let walked = index.iter().zip(own).filter(|(_, extent)| !extent.is_one());
+        let axes = walked.map(|(index, _)| index.as_symbol());
+        let axes = axes.collect::<Option<Vec<SymbolId>>>()?;
+        let distinct: BTreeSet<SymbolId> = axes.iter().copied().collect();
+        let long = stage.extents.iter().filter(|extent| !extent.is_one()).count();
+        // Vectors go along the last axis, which is none of those summed.
+        let is_lane = |axis: usize| Some(&self.axes.symbol(axis)) == axes.last();
+        let in_vectors = (0..stage.parallel).any(is_lane);
+        if distinct.len() != axes.len() || axes.len() != long || !in_vectors {
+            return None;
+        }
+        // Where rows are many, tiles of them are worth more than what is stored in between.
+        let data = &self.function.nodes[node];
+        let Op::Contract { space, .. } = &data.op else { return None };
+        let shapes = data.operands.iter().map(|&operand| extents(self.function, operand));
+        shapes.into_iter().any(|shape| space.meets_seldom(shape)).then_some(output)
     }
 
     /// Whether a combination's vectors would not lie in one piece in the result of a nest that runs

@@ -280,3 +280,71 @@ pub(super) fn table_product(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let weights = graph.cast(&weights, a.dtype())?;
     Ok(vec![rows_product(graph, a, &weights)?])
 }
+
+/// Numbers of a block of `MatMulFpQ4`, and bytes of its scale.
+const BLOB_TERMS: i64 = 32;
+const BLOB_SCALE: i64 = 4;
+
+/// `MatMulFpQ4`: weights `[n, k]` in blobs of 32 along `k`: a scale as four bytes, the lowest
+/// first, a zero point in a byte (8 where there is none), and 16 bytes, of which the low halves are
+/// the first 16 numbers and the high halves the others.
+pub(super) fn blob_product(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (a, bytes) = (node.input(0)?, node.input(1)?);
+    let shape = node.exprs(2, "the shape of the weights")?;
+    let numbers: Option<Vec<i64>> = shape.iter().map(Expr::as_constant).collect();
+    let is_extent = |number: &&i64| (1..1 << 31).contains(*number);
+    let (k, n) = match numbers.as_deref() {
+        Some([k, n]) if [k, n].iter().all(is_extent) => (*k, *n),
+        _ => return Err(shape_error("weights whose shape is not two extents that are known")),
+    };
+    let point = match node.int("blk_quant_type", 1)? {
+        0 => 0,
+        1 => 1,
+        other => {
+            return Err(attribute_error("blk_quant_type", format!("{other} is neither 0 nor 1")));
+        }
+    };
+    let blocks = (k + BLOB_TERMS - 1) / BLOB_TERMS;
+    let front = BLOB_SCALE + point;
+    let blobs = [n, blocks, front + BLOB_TERMS / 2].map(Expr::from);
+    let blobs = graph.reshape(bytes, &blobs)?;
+    let part = |graph: &mut Graph, from: i64, count: i64| {
+        graph.slice_axis(&blobs, 2, Expr::from(from), 1, Expr::from(count))
+    };
+    let matrix = [n, blocks].map(Expr::from);
+    let scales = part(graph, 0, BLOB_SCALE)?;
+    let points = match point {
+        0 => graph.number(DType::U8, 8.0),
+        _ => {
+            let points = part(graph, BLOB_SCALE, 1)?;
+            graph.reshape(&points, &matrix)?
+        }
+    };
+    let pairs = part(graph, front, BLOB_TERMS / 2)?;
+    let scales = float_of_bytes(graph, &scales, &matrix)?;
+    let (mask, half) = (graph.number(DType::U8, 15.0), graph.number(DType::U8, 4.0));
+    let (low, high) = (graph.and(&pairs, &mask)?, graph.map(F::Shr, &[&pairs, &half])?);
+    let numbers = graph.concat(2, &[low, high])?;
+    let numbers = graph.reshape(&numbers, &[n, blocks * BLOB_TERMS].map(Expr::from))?;
+    let weights = block_values(graph, &numbers, &scales, &points, BLOB_TERMS)?;
+    let weights = graph.slice_axis(&weights, 1, Expr::ZERO, 1, Expr::from(k))?;
+    Ok(vec![rows_product(graph, a, &weights)?])
+}
+
+/// The floats of 32 bits of which the last axis has the four bytes, the lowest first.
+fn float_of_bytes(graph: &mut Graph, bytes: &Operand, shape: &[Expr]) -> Accepted<Operand> {
+    let wide = graph.cast(bytes, DType::U32)?;
+    let places = Operand::of_tensor(&Tensor::from_slice(&[4], &[0u32, 8, 16, 24]));
+    let placed = graph.map(F::Shl, &[&wide, &places])?;
+    let mut bits = None;
+    for number in 0..4 {
+        let one = graph.slice_axis(&placed, 2, Expr::from(number), 1, Expr::ONE)?;
+        bits = Some(match bits {
+            None => one,
+            Some(bits) => graph.map(F::Or, &[&bits, &one])?,
+        });
+    }
+    let bits = bits.ok_or_else(|| shape_error("floats of no bytes"))?;
+    let bits = graph.reshape(&bits, shape)?;
+    graph.primitive(graph::Op::Bitcast { dtype: DType::F32 }, &[&bits])
+}

@@ -144,6 +144,7 @@ pub(crate) const TABLE: &[Operator] = &[
        packed::product),
     ms("MatMulBnb4", (3, 3), 1, "K N block_size quant_type training_mode transB",
        packed::table_product),
+    ms("MatMulFpQ4", (3, 3), 1, "blk_quant_type", packed::blob_product),
     ms("GatherBlockQuantized", (3, 4), 1, "bits block_size gather_axis quantize_axis",
        packed::gather),
     // Quantised numbers
@@ -211,7 +212,6 @@ pub(crate) const REFUSED: &[(&str, &str)] = &[
     ("GatedDeltaNet", "sequences of several lengths that lie packed are not taken apart here"),
     ("GatherPacked", "the packed formats of its table are not read"),
     ("GreedySearch", SEARCH),
-    ("MatMulFpQ4", "its weights are packed for a library of one processor"),
     ("Sampling", SEARCH),
     ("SparseAttention", "a layout of blocks that data give is not composed here"),
     ("VarlenCausalConvWithState", "sequences of several lengths that lie packed are not read"),

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Quantised models: are results right to the last digit, and are they faster than in f32?
 
-    DIR/venv/bin/python bench/quantised.py CASES[=TWIN]...     DIR as made by race.py --setup
+    DIR/venv/bin/python bench/byte_models_race.py CASES[=TWIN]...     DIR as made by race.py --setup
 
 CASES is a folder as ONNX publishes them: `model.onnx` and `test_data_set_N`. Every recorded input
 is run and compared with ONNX Runtime without optimisations, in units of the last place. TWIN is
@@ -32,7 +32,7 @@ def main():
     for text in given.models:
         cases, _, twin = str(text).partition("=")
         result["models"].append(one_model(pathlib.Path(cases), twin, given))
-    common.keep(given.name or "quantised", "Quantised models", result, report(result))
+    common.keep(given.name or "byte-models-race", "Quantised models", result, report(result))
     sys.exit(0 if all(row["units"] <= 1 for row in result["models"]) else 3)
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What `tilewright quantise` loses, model by model, judged in ONNX Runtime.
 
-    DIR/venv/bin/python bench/quantise.py CASES [ROW]...    DIR as made by race.py --setup
+    DIR/venv/bin/python bench/quantiser_quality.py CASES [ROW]...    DIR as made by race.py --setup
 
 CASES holds a folder a model: `model.onnx` and `test_data_set_<i>/input_<j>.pb`; those of `ROWS`
 that it has are measured, and what lies in `models/`; rows can be named. `minilm` there is
@@ -74,7 +74,7 @@ def main():
         result["rows"].append(row)
         took = time.process_time() - begin
         print(f"{name}: {'good' if row['good'] else 'BAD'} {row}, {took:.0f} s", file=sys.stderr)
-    common.keep(given.name or "quantise", "What quantising loses", result, report(result))
+    common.keep(given.name or "quantiser-quality", "What quantising loses", result, report(result))
     sys.exit(0 if all(row["good"] for row in result["rows"]) else 3)
 
 
