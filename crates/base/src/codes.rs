@@ -112,6 +112,12 @@ codes! {
         "The system refused to write the file; its reason is shown.";
     CANNOT_READ_FILE = "TW0302", "cannot read file",
         "The system refused to read the file; its reason is shown.";
+    DAMAGED_ENGINE = "TW0303", "damaged engine file",
+        "The engine file is not as it was written. Compile the model again.";
+    FOREIGN_ENGINE = "TW0304", "engine file of another version or machine",
+        "The engine file was made by another version, or for instructions that are not to be had here.";
+    NOT_IN_ENGINE = "TW0305", "not in the engine file",
+        "An engine file holds what runs of a model need. What needs the model is done with the model.";
 
     // TW04xx: targets.
     UNKNOWN_TARGET = "TW0401", "unknown target",

@@ -34,7 +34,8 @@ pub(crate) enum Shapes<'a> {
 }
 
 impl Shapes<'_> {
-    fn iter(&self) -> impl Iterator<Item = &[usize]> {
+    /// Each of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[usize]> {
         let (tensors, shapes) = match self {
             Shapes::Of(tensors) => (*tensors, &[][..]),
             Shapes::These(shapes) => (&[][..], &shapes[..]),
@@ -137,6 +138,16 @@ impl<V> Cache<V> {
         let segments = read(&self.segments);
         let own = segments.values().flatten().filter(|(facts, _)| facts.variant == variant);
         own.map(|(_, entry)| entry.made.clone()).collect()
+    }
+
+    /// As [`Self::segments`], each with what it was compiled for.
+    pub(crate) fn segments_with_facts(
+        &self,
+        variant: u64,
+    ) -> Vec<(SegmentFacts<'static>, Arc<Specialisation>)> {
+        let segments = read(&self.segments);
+        let own = segments.values().flatten().filter(|(facts, _)| facts.variant == variant);
+        own.map(|(facts, entry)| (facts.clone(), entry.made.clone())).collect()
     }
 
     /// Keeps a variant that takes so many bytes.

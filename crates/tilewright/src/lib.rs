@@ -128,9 +128,11 @@ mod cache;
 mod compile;
 #[cfg(feature = "c")]
 mod emit_c;
+mod engine;
 mod executable;
 mod facts;
 mod jit;
+mod late;
 mod options;
 mod outputs;
 mod pipeline;
@@ -180,6 +182,7 @@ pub mod compiled {
     pub use crate::compile::compile_source;
     #[cfg(feature = "c")]
     pub use crate::emit_c::{CModel, CModelRequest, compile_to_c};
+    pub use crate::engine::EngineSource;
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
     pub use crate::jit::compile_program;
