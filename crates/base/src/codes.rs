@@ -118,6 +118,8 @@ codes! {
         "The engine file was made by another version, or for instructions that are not to be had here.";
     NOT_IN_ENGINE = "TW0305", "not in the engine file",
         "An engine file holds what runs of a model need. What needs the model is done with the model.";
+    CANNOT_REFIT = "TW0306", "other weights cannot be taken",
+        "Refit takes a file of the same model with other weights. Compile the file instead.";
 
     // TW04xx: targets.
     UNKNOWN_TARGET = "TW0401", "unknown target",

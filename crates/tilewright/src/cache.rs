@@ -120,6 +120,18 @@ impl<V> Cache<V> {
         Some(Ok(()))
     }
 
+    /// Changes all segments; none where somebody holds one.
+    pub(crate) fn change_segments(
+        &mut self,
+        mut change: impl FnMut(&mut Specialisation),
+    ) -> Option<()> {
+        let segments = self.segments.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (_, entry) in segments.values_mut().flatten() {
+            change(Arc::get_mut(&mut entry.made)?);
+        }
+        Some(())
+    }
+
     /// All variants.
     pub(crate) fn variants(&self) -> Vec<Arc<V>> {
         read(&self.variants).iter().map(|(_, entry)| entry.made.clone()).collect()

@@ -19,11 +19,14 @@ use crate::source::Source;
 use crate::variant::{Model, Variant};
 
 /// Compiles a model: everything that does not depend on free dimensions, and the code itself where
-/// none is free.
+/// none is free. An engine file is loaded. With [`Options::cache`] what was compiled before is, too.
 ///
 /// # Errors
 /// What is wrong with the model, or with the options.
 pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable> {
+    if let Some(cache) = &options.cache {
+        return cache.compile(model.as_ref(), options);
+    }
     compile_source(options.phases.time("import", || Source::read(model, &options.limits))?, options)
 }
 

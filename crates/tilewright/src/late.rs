@@ -21,6 +21,12 @@ impl<T> Late<T> {
         Late { made: OnceLock::new(), make: Some(Box::new(make)) }
     }
 
+    /// The value, made now if it is not there.
+    pub(crate) fn made_mut(&mut self) -> Option<&mut T> {
+        let _ = &**self;
+        self.made.get_mut()
+    }
+
     /// The value, if it is there.
     pub(crate) fn made(&self) -> Option<&T> {
         self.made.get()

@@ -138,12 +138,14 @@ mod outputs;
 mod pipeline;
 mod plan;
 mod reference;
+mod refit;
 mod run;
 mod source;
 mod specialisation;
 mod variant;
 mod weigh;
 
+pub use crate::engine::EngineCache;
 pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};

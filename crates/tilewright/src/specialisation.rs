@@ -68,7 +68,7 @@ pub struct ArenaSlot {
 pub(crate) type Ranges = BTreeMap<SymbolId, Range>;
 
 /// Code of a function for all values of its symbols within ranges.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ScopedFunction {
     pub(crate) made: Arc<Late<LoweredFunction>>,
     pub(crate) program: Arc<Program>,
@@ -114,7 +114,7 @@ pub struct Request<'a> {
 }
 
 /// A function for one binding of its symbols, before it becomes code.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LoweredFunction {
     /// The function, its kernels and its program.
     pub(crate) module: Module,

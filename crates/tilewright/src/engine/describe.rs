@@ -101,7 +101,7 @@ fn read_target(decoder: &mut Decoder<'_>) -> std::result::Result<Target, Damage>
     })
 }
 
-fn options(encoder: &mut Encoder, options: &Options) {
+pub(super) fn options(encoder: &mut Encoder, options: &Options) {
     encoder.flag(options.target == TargetChoice::Native);
     encoder.flag(options.precision == Precision::Bf16);
     encoder.flag(options.symbolic);

@@ -68,14 +68,17 @@ impl EngineSource {
     /// As [`Executable::load`].
     pub(crate) fn of(file: EngineFile) -> Result<EngineSource> {
         let manifest = Manifest::decode(&file.section(section::MANIFEST)?)?;
-        Ok(EngineSource { file, manifest })
+        Ok(EngineSource { file, manifest, origin: None })
     }
 
-    /// The model, where the engine has no code of it.
+    /// The model, where the engine holds it, or it is there.
     ///
     /// # Errors
     /// A model that does not decode; an engine of code.
     pub(crate) fn model(&self, limits: &Limits) -> Result<Source> {
+        if let Some(origin) = &self.origin {
+            return Source::read(origin, limits);
+        }
         let model = self.file.optional_section(section::MODEL).ok_or_else(|| {
             Diagnostic::error(codes::NOT_IN_ENGINE, "an engine file does not hold the model")
                 .because("what runs need has been kept of it: code, and what is made of weights")

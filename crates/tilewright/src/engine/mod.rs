@@ -11,14 +11,19 @@
 //!
 //! - [`describe`]: the manifest, which tells what an engine is;
 //! - [`constants`]: tensors, none of which is written twice;
-//! - [`save`], [`load`]: variants.
+//! - [`save`], [`load`]: variants;
+//! - [`cache`]: engine files of models that have been compiled before.
 
+mod cache;
 mod constants;
 mod describe;
 mod load;
 mod save;
 
+pub use cache::EngineCache;
 pub(crate) use load::load;
+
+use std::path::PathBuf;
 
 use engine::EngineFile;
 use front::Port;
@@ -40,6 +45,8 @@ mod section {
     pub(super) const CHECKED: u64 = 5;
     /// A model file.
     pub(super) const MODEL: u64 = 6;
+    /// What an entry of a compile cache was compiled of.
+    pub(super) const KEY: u64 = 7;
 }
 
 /// An engine file as a source of an executable.
@@ -47,6 +54,9 @@ mod section {
 pub struct EngineSource {
     file: EngineFile,
     manifest: describe::Manifest,
+    /// The model file, where it is known to be there: an entry of a compile cache was compiled of
+    /// it.
+    origin: Option<PathBuf>,
 }
 
 impl EngineSource {

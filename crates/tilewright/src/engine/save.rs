@@ -42,19 +42,22 @@ impl Executable {
     /// have to be imported anew.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut files = StagedFiles::new();
-        self.stage(path.as_ref(), &mut files)?;
+        self.with_draft(&mut |draft| files.write(&path, |file| draft.write(file)))?;
         files.commit()
     }
 
-    /// As [`Self::save`], among other files.
-    pub(crate) fn stage(&self, path: &Path, files: &mut StagedFiles) -> Result<()> {
+    /// Does something with what the engine file holds.
+    pub(crate) fn with_draft(
+        &self,
+        what: &mut dyn FnMut(&mut EngineDraft<'_>) -> Result<()>,
+    ) -> Result<()> {
         let manifest = self.manifest();
         let saved = self.saved();
-        let draft = match &saved {
+        let mut draft = match &saved {
             Some(saved) => draft(&manifest, saved)?,
             None => self.draft_of_model(&manifest)?,
         };
-        files.write(path, |file| draft.write(file))
+        what(&mut draft)
     }
 
     /// Whether an engine of it has code, rather than a model to compile.
