@@ -22,6 +22,7 @@ use crate::help::{OUTPUTS, examples};
         "tilewright compile model.onnx -o folder --emit c --input x=x.npy",
         "for the shape of an input",
     ),
+    ("tilewright compile model.onnx -o model.tw --emit engine", "what runs: code and constants"),
 ]))]
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {

@@ -146,7 +146,7 @@ fn a_shape_that_an_input_holds_needs_the_model_which_the_engine_has() {
         constant shape: i64[2] {2, 3}
         y = Reshape(x, shape)
         z = ReduceSum(y, axes)
-        output z: f32[...]
+        output z: f32[a, b]
     ";
     let executable = compiled(&model(text), Options::default());
     let x = floats(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0]);
