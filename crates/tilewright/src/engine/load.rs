@@ -27,7 +27,7 @@ use crate::compile::compile_source;
 use crate::executable::Executable;
 use crate::jit;
 use crate::late::Late;
-use crate::options::{Options, TargetChoice};
+use crate::options::{Options, Precision, TargetChoice};
 use crate::pipeline::FrontHalf;
 use crate::plan::Plan;
 use crate::source::Source;
@@ -108,6 +108,13 @@ pub(crate) fn load(source: Arc<EngineSource>, given: &Options) -> Result<Executa
             .remedy("leave the target out, or compile the model again")
             .into());
     }
+    if let Some(option) = contradiction(given, &source.manifest.options) {
+        return Err(Diagnostic::error(codes::NOT_IN_ENGINE, "the engine file has other code")
+            .at(option)
+            .because("what it was compiled with is said when it is made, not when it is loaded")
+            .remedy("leave the option out, or compile the model with it")
+            .into());
+    }
     if source.file.optional_section(section::MODEL).is_some() {
         return compile_source(source.model(&options.limits)?, &options);
     }
@@ -128,6 +135,26 @@ pub(crate) fn load(source: Arc<EngineSource>, given: &Options) -> Result<Executa
     }
     variant.keep(&model.cache);
     Ok(Executable { model, inputs, outputs, making: Mutex::new(()) })
+}
+
+/// An option that asks for other code than an engine was compiled to.
+fn contradiction(given: &Options, own: &Options) -> Option<String> {
+    let other = |given: &BTreeSet<String>, own: &BTreeSet<String>| {
+        given.difference(own).next().cloned()
+    };
+    let extent = |(name, &extent): (&String, &i64)| {
+        let fixed = own.dims.get(name).filter(|&&fixed| fixed != extent);
+        fixed.map(|_| format!("--dim {name}={extent}"))
+    };
+    if given.precision != Precision::F32 && given.precision != own.precision {
+        return Some("--precision bf16".to_owned());
+    }
+    if given.symbolic && !own.symbolic {
+        return Some("--symbolic".to_owned());
+    }
+    let pass = other(&given.disabled, &own.disabled).map(|name| format!("--disable {name}"));
+    let literal = || other(&given.literals, &own.literals).map(|name| format!("--literal {name}"));
+    pass.or_else(literal).or_else(|| given.dims.iter().find_map(extent))
 }
 
 #[derive(Clone)]
