@@ -297,7 +297,9 @@ fn other_targets_and_changed_constants_are_told() {
     let found = Executable::load(&path, &wrong).expect_err("code for another target").to_string();
     assert!(found.contains("TW0304"), "{found}");
     let short = Options::default().with_precision(tilewright::Precision::Bf16);
-    for other in [short, Options::default().with_dim("n", 3), Options::default().without_pass("fusion")] {
+    for other in
+        [short, Options::default().with_dim("n", 3), Options::default().without_pass("fusion")]
+    {
         let found = Executable::load(&path, &other).expect_err("other code").to_string();
         assert!(found.contains("TW0305"), "{found}");
     }

@@ -139,9 +139,8 @@ pub(crate) fn load(source: Arc<EngineSource>, given: &Options) -> Result<Executa
 
 /// An option that asks for other code than an engine was compiled to.
 fn contradiction(given: &Options, own: &Options) -> Option<String> {
-    let other = |given: &BTreeSet<String>, own: &BTreeSet<String>| {
-        given.difference(own).next().cloned()
-    };
+    let other =
+        |given: &BTreeSet<String>, own: &BTreeSet<String>| given.difference(own).next().cloned();
     let extent = |(name, &extent): (&String, &i64)| {
         let fixed = own.dims.get(name).filter(|&&fixed| fixed != extent);
         fixed.map(|_| format!("--dim {name}={extent}"))
@@ -191,6 +190,8 @@ impl Loader {
         let id = Variant::next_id();
         let only_segment = decoder.option(read_id)?;
         let constants = self.constants.bytes(decoder)?;
+        // Each run reads all of it.
+        tensor::mapped::populate(&constants);
         let absent: BTreeSet<ConstantId> = decoder.list(read_id)?;
         let offsets: Vec<u64> = decoder.list(Decoder::number)?;
         if offsets.iter().any(|&offset| offset > constants.len() as u64) {
