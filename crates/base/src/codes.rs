@@ -115,9 +115,9 @@ codes! {
     DAMAGED_ENGINE = "TW0303", "damaged engine file",
         "The engine file is not as it was written. Compile the model again.";
     FOREIGN_ENGINE = "TW0304", "engine file of another version or machine",
-        "The engine file was made by another version, or for instructions that are not to be had here.";
+        "Another version made the engine file, or for another machine. Compile the model again.";
     NOT_IN_ENGINE = "TW0305", "not in the engine file",
-        "An engine file holds what runs of a model need. What needs the model is done with the model.";
+        "An engine file holds what runs of a model need. Do all else with the model file.";
     CANNOT_REFIT = "TW0306", "other weights cannot be taken",
         "Refit takes a file of the same model with other weights. Compile the file instead.";
 

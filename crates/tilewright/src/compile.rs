@@ -19,7 +19,8 @@ use crate::source::Source;
 use crate::variant::{Model, Variant};
 
 /// Compiles a model: everything that does not depend on free dimensions, and the code itself where
-/// none is free. An engine file is loaded. With [`Options::cache`] what was compiled before is, too.
+/// none is free. An engine file is loaded. With [`Options::cache`] what was compiled before is,
+/// too.
 ///
 /// # Errors
 /// What is wrong with the model, or with the options.

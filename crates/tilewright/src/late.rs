@@ -5,20 +5,20 @@ use std::ops::Deref;
 use std::sync::OnceLock;
 
 /// A value, or how to make it.
-pub(crate) struct Late<T> {
+pub(crate) struct LateValue<T> {
     made: OnceLock<T>,
     make: Option<Box<dyn Fn() -> T + Send + Sync>>,
 }
 
-impl<T> Late<T> {
+impl<T> LateValue<T> {
     /// A value that is there.
-    pub(crate) fn of(value: T) -> Late<T> {
-        Late { made: OnceLock::from(value), make: None }
+    pub(crate) fn of(value: T) -> LateValue<T> {
+        LateValue { made: OnceLock::from(value), make: None }
     }
 
     /// A value that is made when it is first looked at, by whoever looks.
-    pub(crate) fn by(make: impl Fn() -> T + Send + Sync + 'static) -> Late<T> {
-        Late { made: OnceLock::new(), make: Some(Box::new(make)) }
+    pub(crate) fn by(make: impl Fn() -> T + Send + Sync + 'static) -> LateValue<T> {
+        LateValue { made: OnceLock::new(), make: Some(Box::new(make)) }
     }
 
     /// The value, made now if it is not there.
@@ -33,7 +33,7 @@ impl<T> Late<T> {
     }
 }
 
-impl<T> Deref for Late<T> {
+impl<T> Deref for LateValue<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -44,7 +44,7 @@ impl<T> Deref for Late<T> {
     }
 }
 
-impl<T: fmt::Debug> fmt::Debug for Late<T> {
+impl<T: fmt::Debug> fmt::Debug for LateValue<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.made() {
             Some(made) => made.fmt(f),

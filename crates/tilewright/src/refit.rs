@@ -10,7 +10,7 @@ use module::Constant;
 use tensor::Tensor;
 
 use crate::executable::Executable;
-use crate::late::Late;
+use crate::late::LateValue;
 use crate::pipeline::FrontHalf;
 use crate::source::Source;
 use crate::specialisation::{LoweredFunction, ScopedFunction, Scopes, Specialisation};
@@ -20,8 +20,8 @@ type Weights = Arena<ConstantId, Constant>;
 
 impl Executable {
     /// Takes the weights of another file of the same model: computes anew what is made of them.
-    /// Nothing is compiled, and runs give the bits of an executable that is compiled from that file.
-    /// An executable of an engine file can be refitted so, too.
+    /// Nothing is compiled, and runs give the bits of an executable that is compiled from that
+    /// file. An executable of an engine file can be refitted so, too.
     ///
     /// # Errors
     /// A file that cannot be read; `TW0306` for one that is not the same model but for its weights,
@@ -96,9 +96,9 @@ impl Variant {
     fn refit_with(&mut self, options: &crate::Options, new: &Arc<Weights>) -> Result<()> {
         let front = FrontHalf::clone(&self.front);
         let module = module::Module { constants: Weights::clone(new), ..front.module };
-        self.front = Arc::new(Late::of(FrontHalf { module, ..front }));
+        self.front = Arc::new(LateValue::of(FrontHalf { module, ..front }));
         let setup = Arc::get_mut(&mut self.setup);
-        let setup = setup.and_then(Late::made_mut);
+        let setup = setup.and_then(LateValue::made_mut);
         setup.ok_or_else(|| Diagnostics::internal("setup is held during a refit"))?.refitted(new);
         let scopes = self.compiling.get_mut().unwrap_or_else(PoisonError::into_inner);
         for own in scopes.values_mut() {
@@ -136,9 +136,12 @@ fn replace(weights: &mut BTreeMap<ConstantId, Tensor>, new: &Weights) {
 }
 
 /// How something was made, of other weights.
-fn refitted(made: &Arc<Late<LoweredFunction>>, new: &Arc<Weights>) -> Arc<Late<LoweredFunction>> {
+fn refitted(
+    made: &Arc<LateValue<LoweredFunction>>,
+    new: &Arc<Weights>,
+) -> Arc<LateValue<LoweredFunction>> {
     let (made, new) = (made.clone(), new.clone());
-    Arc::new(Late::by(move || {
+    Arc::new(LateValue::by(move || {
         let mut again = LoweredFunction::clone(&made);
         for (id, constant) in again.module.constants.iter_mut() {
             if let Some(new) = new.get(id) {

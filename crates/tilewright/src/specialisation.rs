@@ -16,7 +16,7 @@ use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Tensor};
 
 use crate::jit;
-use crate::late::Late;
+use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{Choices, optimise};
 
@@ -30,7 +30,7 @@ const BYTES_OF_CODE_A_SHAPE: usize = 8;
 #[derive(Debug)]
 pub struct Specialisation {
     /// How it was made. That of an engine is made again where it is asked for.
-    pub(crate) made: Arc<Late<LoweredFunction>>,
+    pub(crate) made: Arc<LateValue<LoweredFunction>>,
     /// The program.
     pub(crate) program: Arc<Program>,
     /// The weights that the program reads where they are.
@@ -70,7 +70,7 @@ pub(crate) type Ranges = BTreeMap<SymbolId, Range>;
 /// Code of a function for all values of its symbols within ranges.
 #[derive(Clone, Debug)]
 pub(crate) struct ScopedFunction {
-    pub(crate) made: Arc<Late<LoweredFunction>>,
+    pub(crate) made: Arc<LateValue<LoweredFunction>>,
     pub(crate) program: Arc<Program>,
     pub(crate) weights: BTreeMap<ConstantId, Tensor>,
     pub(crate) code: Arc<Code>,
@@ -279,7 +279,7 @@ impl ScopedFunction {
         let operations = budget::free_operations(module, lowered);
         let weights = weights_of(&made.module, made.program());
         let program = Arc::new(made.program().clone());
-        let made = Arc::new(Late::of(made));
+        let made = Arc::new(LateValue::of(made));
         Ok(ScopedFunction { made, program, weights, code, checks, operations, outputs })
     }
 }
@@ -299,7 +299,7 @@ impl Specialisation {
         let weights = weights_of(module, made.program());
         let (program, outputs) = (Arc::new(made.program().clone()), made.outputs.clone());
         let (states, values) = (StatePool::new(loaded), BTreeMap::new());
-        let (made, why_alone) = (Arc::new(Late::of(made)), None);
+        let (made, why_alone) = (Arc::new(LateValue::of(made)), None);
         Ok(Specialisation {
             made,
             program,

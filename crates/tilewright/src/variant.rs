@@ -20,7 +20,7 @@ use sym::SymbolId;
 use tensor::{Given, Tensor};
 
 use crate::cache::{Cache, SegmentFacts, Shapes};
-use crate::late::Late;
+use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{FrontHalf, front};
 use crate::plan::Plan;
@@ -48,8 +48,8 @@ pub struct Variant {
     /// Tells the variants of an executable apart.
     pub(crate) id: u64,
     /// That of an engine is read where something is compiled, or looked at.
-    pub(crate) front: Arc<Late<FrontHalf>>,
-    pub(crate) plan: Late<Plan>,
+    pub(crate) front: Arc<LateValue<FrontHalf>>,
+    pub(crate) plan: LateValue<Plan>,
     /// The segment that is all of the plan, if one is.
     pub(crate) only_segment: Option<FunctionId>,
     /// The model's outputs; none where something must be known besides.
@@ -58,7 +58,7 @@ pub struct Variant {
     pub(crate) facts: Facts,
     /// What `setup` computed.
     pub(crate) constants: Constants,
-    pub(crate) setup: Arc<Late<Specialisation>>,
+    pub(crate) setup: Arc<LateValue<Specialisation>>,
     /// The weights that `setup` reads and that are not at hand: an engine keeps what was made of
     /// them.
     pub(crate) absent: BTreeSet<ConstantId>,
@@ -110,11 +110,11 @@ impl Variant {
             id: Variant::next_id(),
             only_segment: plan.only_segment(),
             outputs: front.outputs.clone(),
-            plan: Late::of(plan),
-            front: Arc::new(Late::of(front)),
+            plan: LateValue::of(plan),
+            front: Arc::new(LateValue::of(front)),
             facts,
             constants: Constants::Computed(constants),
-            setup: Arc::new(Late::of(setup)),
+            setup: Arc::new(LateValue::of(setup)),
             absent: BTreeSet::new(),
             compiling: Mutex::default(),
         })

@@ -17,7 +17,7 @@ pub(super) const CHECKED_BYTES: usize = 4096;
 
 /// The constants of an engine to be written.
 #[derive(Default)]
-pub(super) struct ConstantWriter<'a> {
+pub(super) struct SavedConstants<'a> {
     pub(super) draft: EngineDraft<'a>,
     checked: Vec<u8>,
     /// Where bytes lie that have been added, by their address and number.
@@ -27,7 +27,7 @@ pub(super) struct ConstantWriter<'a> {
 /// Where bytes lie: their offset, and whether in the section that is checked.
 type Place = (bool, usize);
 
-impl<'a> ConstantWriter<'a> {
+impl<'a> SavedConstants<'a> {
     /// Adds bytes, unless they have been, and writes where they lie.
     pub(super) fn bytes(&mut self, encoder: &mut Encoder, bytes: &'a [u8]) {
         let key = (bytes.as_ptr().addr(), bytes.len());
@@ -67,14 +67,14 @@ impl<'a> ConstantWriter<'a> {
 
 /// The constants of an engine.
 #[derive(Clone)]
-pub(super) struct ConstantReader {
+pub(super) struct LoadedConstants {
     file: EngineFile,
     checked: Bytes,
 }
 
-impl ConstantReader {
-    pub(super) fn new(file: &EngineFile) -> Result<ConstantReader> {
-        Ok(ConstantReader { file: file.clone(), checked: file.section(section::CHECKED)? })
+impl LoadedConstants {
+    pub(super) fn new(file: &EngineFile) -> Result<LoadedConstants> {
+        Ok(LoadedConstants { file: file.clone(), checked: file.section(section::CHECKED)? })
     }
 
     /// Bytes, where they lie.

@@ -19,14 +19,14 @@ use runtime::{Code, KernelCode, StatePool};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Tensor};
 
-use super::constants::ConstantReader;
+use super::constants::LoadedConstants;
 use super::describe::{Manifest, read_port};
 use super::{EngineSource, section};
 use crate::cache::{Cache, SegmentFacts, Shapes};
 use crate::compile::compile_source;
 use crate::executable::Executable;
 use crate::jit;
-use crate::late::Late;
+use crate::late::LateValue;
 use crate::options::{Options, Precision, TargetChoice};
 use crate::pipeline::FrontHalf;
 use crate::plan::Plan;
@@ -125,7 +125,7 @@ pub(crate) fn load(source: Arc<EngineSource>, given: &Options) -> Result<Executa
     let model = Model { source, options, target, store: Arc::default(), cache };
     let section = file.section(section::VARIANT)?;
     let mut decoder = Decoder::new(&section);
-    let constants = ConstantReader::new(&file)?;
+    let constants = LoadedConstants::new(&file)?;
     let (target, options) = (model.target.clone(), model.options.clone());
     let loader = Loader { target, options, constants, file };
     let (variant, segments) = loader.variant(&mut decoder, &outputs)?;
@@ -161,7 +161,7 @@ struct Loader {
     target: backend::Target,
     options: Options,
     file: EngineFile,
-    constants: ConstantReader,
+    constants: LoadedConstants,
 }
 
 /// A program with its code and the weights that it reads.
@@ -174,7 +174,7 @@ struct Unit {
 /// What lowering starts from, where it is done again.
 #[derive(Clone)]
 struct Origin {
-    front: Arc<Late<FrontHalf>>,
+    front: Arc<LateValue<FrontHalf>>,
     target: backend::Target,
     options: Options,
 }
@@ -226,7 +226,7 @@ impl Loader {
             compiling.into_iter().map(|(id, made)| (id, made.into_iter().collect())).collect();
         let setup = self.setup(&origin)?;
         let of = front.clone();
-        let plan = Late::by(move || Plan::of(&of));
+        let plan = LateValue::by(move || Plan::of(&of));
         let variant = Variant {
             id,
             front,
@@ -264,7 +264,7 @@ impl Loader {
     fn specialisation(
         &self,
         decoder: &mut Decoder<'_>,
-        made: impl FnOnce(&Arc<Program>) -> Late<LoweredFunction>,
+        made: impl FnOnce(&Arc<Program>) -> LateValue<LoweredFunction>,
         symbols: BTreeMap<SymbolId, i64>,
         (given, why_alone): (Option<u64>, Option<String>),
     ) -> Result<Specialisation> {
@@ -318,7 +318,7 @@ impl Loader {
         })?;
         let (origin, offsets) = (origin.clone(), offsets.clone());
         let (own, its) = (program.clone(), ranges.clone());
-        let made = Late::by(move || {
+        let made = LateValue::by(move || {
             let request = origin.request(function, &offsets);
             let empty = BTreeMap::new();
             let request = Request { symbols: &empty, ..request };
@@ -358,7 +358,7 @@ impl Loader {
         let (origin, offsets, its) = (origin.clone(), offsets.clone(), symbols.clone());
         let made = |program: &Arc<Program>| {
             let program = program.clone();
-            Late::by(move || {
+            LateValue::by(move || {
                 let request = origin.request(function, &offsets);
                 let request = Request { symbols: &its, given, ..request };
                 origin.same(LoweredFunction::new(request), &program)
@@ -368,7 +368,7 @@ impl Loader {
     }
 
     /// `setup`, which is read when weights change, or when it is looked at.
-    fn setup(&self, origin: &Origin) -> Result<Arc<Late<Specialisation>>> {
+    fn setup(&self, origin: &Origin) -> Result<Arc<LateValue<Specialisation>>> {
         let section = self.file.section(section::SETUP)?;
         let (loader, origin) = (self.clone(), origin.clone());
         let read = move || {
@@ -376,17 +376,17 @@ impl Loader {
             let again = origin.clone();
             let made = |program: &Arc<Program>| {
                 let program = program.clone();
-                Late::by(move || again.same(LoweredFunction::new(again.setup()), &program))
+                LateValue::by(move || again.same(LoweredFunction::new(again.setup()), &program))
             };
             loader.specialisation(&mut decoder, made, BTreeMap::new(), (None, None))
         };
-        Ok(Arc::new(Late::by(move || sound(read()))))
+        Ok(Arc::new(LateValue::by(move || sound(read()))))
     }
 
-    fn front(&self) -> Result<Arc<Late<FrontHalf>>> {
+    fn front(&self) -> Result<Arc<LateValue<FrontHalf>>> {
         let section = self.file.section(section::FRONT)?;
         let constants = self.constants.clone();
-        Ok(Arc::new(Late::by(move || sound(read_front(&section, &constants)))))
+        Ok(Arc::new(LateValue::by(move || sound(read_front(&section, &constants)))))
     }
 }
 
@@ -432,7 +432,7 @@ fn sound<T>(read: Result<T>) -> T {
     read.unwrap_or_else(|found| panic!("a part of an engine file does not decode: {found}"))
 }
 
-fn read_front(section: &[u8], constants: &ConstantReader) -> Result<FrontHalf> {
+fn read_front(section: &[u8], constants: &LoadedConstants) -> Result<FrontHalf> {
     let mut decoder = Decoder::new(section);
     let mut module = Module::default();
     for _ in 0..decoder.count()? {

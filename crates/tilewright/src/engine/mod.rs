@@ -2,8 +2,8 @@
 //!
 //! What an engine holds of a variant is what a run needs: programs as text, the machine code of
 //! their kernels, the block of constants that `setup` has computed, and the weights that `main`
-//! reads where they are. Weights that `setup` has made something of are left behind. Beside that lie
-//! the graph functions of the variant, as text, of which code for other shapes is made, and the
+//! reads where they are. Weights that `setup` has made something of are left behind. Beside that
+//! lie the graph functions of the variant, as text, of which code for other shapes is made, and the
 //! kernels, where somebody looks at them: lowering is deterministic, so they are those of the code.
 //!
 //! A model that must be imported anew for each run's facts is kept as its file and compiled when

@@ -14,7 +14,7 @@ use runtime::Code;
 use sym::{Expr, SymbolId};
 use tensor::{DType, StagedFiles, Tensor};
 
-use super::constants::{CHECKED_BYTES, ConstantWriter};
+use super::constants::{CHECKED_BYTES, SavedConstants};
 use super::describe::{Manifest, port};
 use super::section;
 use crate::cache::SegmentFacts;
@@ -38,8 +38,8 @@ impl Executable {
     /// are met. The file is written whole or not at all.
     ///
     /// # Errors
-    /// `TW0301` for a file that cannot be written; `TW0305` for an engine without a model that would
-    /// have to be imported anew.
+    /// `TW0301` for a file that cannot be written; `TW0305` for what would have to be imported anew
+    /// and is no file of ONNX.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let mut files = StagedFiles::new();
         self.with_draft(&mut |draft| files.write(&path, |file| draft.write(file)))?;
@@ -123,7 +123,7 @@ impl Executable {
 fn draft<'a>(manifest: &Manifest, saved: &'a Saved) -> Result<EngineDraft<'a>> {
     let Saved { variant, segments, scopes } = saved;
     let front = variant.front();
-    let mut constants = ConstantWriter::default();
+    let mut constants = SavedConstants::default();
     let mut encoder = Encoder::new();
     encoder.option(variant.only_segment, |encoder, id| encoder.number(id.index() as u64));
     constants.bytes(&mut encoder, variant.constants.bytes());
@@ -193,7 +193,7 @@ fn expression(program: &Program, expr: &Expr) -> String {
 
 fn specialisation<'a>(
     encoder: &mut Encoder,
-    constants: &mut ConstantWriter<'a>,
+    constants: &mut SavedConstants<'a>,
     (made, absent): (&'a Specialisation, &BTreeSet<ConstantId>),
 ) {
     let code = made.executable().code();
@@ -207,7 +207,7 @@ fn specialisation<'a>(
 /// A program, its code, and the weights that it reads.
 fn unit<'a>(
     encoder: &mut Encoder,
-    constants: &mut ConstantWriter<'a>,
+    constants: &mut SavedConstants<'a>,
     (program, code): (&Program, &Code),
     (weights, absent): (&'a BTreeMap<ConstantId, Tensor>, &BTreeSet<ConstantId>),
 ) {
@@ -241,7 +241,7 @@ fn absent(variant: &Variant) -> BTreeSet<ConstantId> {
 
 fn front_section<'a>(
     front: &'a FrontHalf,
-    constants: &mut ConstantWriter<'a>,
+    constants: &mut SavedConstants<'a>,
     absent: &BTreeSet<ConstantId>,
 ) -> Vec<u8> {
     let functions = &front.module.functions;
