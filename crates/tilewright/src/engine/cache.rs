@@ -125,15 +125,7 @@ impl EngineCache {
     /// The entry of a key, if it is as it was written; one that is not is removed.
     fn find(&self, key: &Key, model: &Path, options: &Options) -> Option<Executable> {
         let path = self.entry(key);
-        if !path.is_file() {
-            return None;
-        }
-        let file = self.sound(&path);
-        let Some(file) = file else {
-            // Best effort: it is written anew in a moment.
-            let _ = fs::remove_file(&path);
-            return None;
-        };
+        let file = self.sound(&path)?;
         let section = file.optional_section(section::KEY)?;
         if !fits(&section, key, model).unwrap_or(false) {
             return None;
@@ -143,18 +135,38 @@ impl EngineCache {
         load::load(Arc::new(source), options).ok()
     }
 
+    /// The file of an entry, if it is there and as it was written; one that is not is removed.
     fn sound(&self, path: &Path) -> Option<EngineFile> {
-        let file = EngineFile::open(path).ok()?;
-        let (seal, its) = (seal_of(path), identity(path)?);
-        if fs::read(&seal).is_ok_and(|sealed| sealed == its) {
-            // Best effort: it tells what was used last.
-            let opened = File::options().write(true).open(&seal);
-            let _ = opened.and_then(|seal| seal.set_modified(SystemTime::now()));
-            return Some(file);
+        let its = identity(path)?;
+        let is_sealed = fs::read(seal_of(path)).is_ok_and(|sealed| sealed == its);
+        let opened = EngineFile::open(path).and_then(|file| {
+            if !is_sealed {
+                file.check_constants()?;
+            }
+            Ok(file)
+        });
+        let is_damaged = |found: &base::Diagnostics| {
+            found.iter().any(|found| found.code != codes::CANNOT_READ_FILE)
+        };
+        match opened {
+            Ok(file) if is_sealed => {
+                // Best effort: it tells what was used last.
+                let seal = File::options().write(true).open(seal_of(path));
+                let _ = seal.and_then(|seal| seal.set_modified(SystemTime::now()));
+                Some(file)
+            }
+            Ok(file) => {
+                let _ = self.seal(path, its);
+                Some(file)
+            }
+            Err(found) => {
+                // It is written anew in a moment; another may just have done that.
+                if is_damaged(&found) && identity(path) == Some(its) {
+                    let _ = fs::remove_file(path);
+                }
+                None
+            }
         }
-        file.check_constants().ok()?;
-        let _ = self.seal(path);
-        Some(file)
     }
 
     fn keep(&self, key: &Key, model: &Path, source: &Source, made: &Executable) -> Result<()> {
@@ -172,13 +184,13 @@ impl EngineCache {
         });
         fs::create_dir_all(&self.folder).map_err(|error| cannot_keep(&self.folder, &error))?;
         let path = self.entry(key);
-        let mut bytes = 0;
+        let mut is_written = false;
         made.with_draft(&mut |draft| {
             draft.section(section::KEY, std::mem::take(&mut encoder).finish());
-            bytes = draft.constant_bytes() as u64;
-            if bytes > self.most_bytes / 2 {
+            if draft.constant_bytes() as u64 > self.most_bytes / 2 {
                 return Ok(());
             }
+            is_written = true;
             write_whole(&path, |file| {
                 let mut writer = BufWriter::with_capacity(1 << 20, file);
                 draft.write(&mut writer)?;
@@ -186,14 +198,15 @@ impl EngineCache {
             })
             .map_err(|error| cannot_keep(&path, &error).into())
         })?;
-        self.seal(&path).map_err(|error| cannot_keep(&path, &error))?;
+        if let Some(its) = identity(&path).filter(|_| is_written) {
+            self.seal(&path, its).map_err(|error| cannot_keep(&path, &error))?;
+        }
         self.make_room(&path);
         Ok(())
     }
 
     /// Says beside an entry that it is as it was written.
-    fn seal(&self, path: &Path) -> std::io::Result<()> {
-        let Some(identity) = identity(path) else { return Ok(()) };
+    fn seal(&self, path: &Path, identity: [u8; IDENTITY]) -> std::io::Result<()> {
         write_whole(&seal_of(path), |mut file| file.write_all(&identity))
     }
 
@@ -261,7 +274,7 @@ fn cannot_keep(path: &Path, error: &std::io::Error) -> Diagnostic {
     Diagnostic::warning(codes::CANNOT_WRITE_FILE, "the compile cache cannot be written")
         .at(path.display().to_string())
         .because(error.to_string())
-        .remedy("name another folder, `--cache DIR`, or none, `--no-cache`")
+        .remedy("name another folder for it, or do without")
 }
 
 fn seal_of(entry: &Path) -> PathBuf {

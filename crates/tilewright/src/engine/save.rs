@@ -71,12 +71,20 @@ impl Executable {
             let (inputs, outputs) = (self.inputs.clone(), self.outputs.clone());
             ModelInfo { name: "module".to_owned(), inputs, outputs, ..ModelInfo::default() }
         };
+        let mut info = source.info().unwrap_or_else(empty);
+        // As it was compiled: what options have bound is not free any more.
+        info.inputs.clone_from(&self.inputs);
+        info.outputs.clone_from(&self.outputs);
+        let is_free = |name: &String| {
+            self.inputs.iter().flat_map(front::Port::free_extents).any(|free| free == name)
+        };
+        info.dimensions.retain(is_free);
         Manifest {
             target: self.target().clone(),
             options: self.options().clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
-            info: source.info().unwrap_or_else(empty),
+            info,
         }
     }
 
