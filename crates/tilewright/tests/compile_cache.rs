@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{model, runs_code};
+use import_onnx::proto::StringStringEntryProto;
 use prost::Message as _;
 use tensor::TemporaryFolder;
 use tilewright::compiled::Source;
@@ -273,5 +274,34 @@ fn processes_that_are_killed_lose_nothing() {
         let made = compile(&path, &options(crowded(&kept), batch));
         assert!(was_found(&made), "batch {batch}");
         assert_eq!(output(&made, batch), expected(&path, batch));
+    }
+}
+
+#[test]
+fn other_external_data_is_another_model() {
+    if !runs_code() {
+        return;
+    }
+    let folder = TemporaryFolder::new().expect("a folder");
+    let (path, kept) = (folder.path().join("model.onnx"), folder.path().join("kept"));
+    let mut own = model(&text(1.0));
+    let tensor = &mut own.graph.as_mut().expect("a graph").initializer[0];
+    (tensor.raw_data, tensor.data_location) = (None, 1);
+    tensor.float_data.clear();
+    let (key, value) = ("location".to_owned(), "weights.bin".to_owned());
+    tensor.external_data.push(StringStringEntryProto { key, value });
+    std::fs::write(&path, own.encode_to_vec()).expect("written");
+    for (by_content, number) in [(false, 0.5_f32), (true, 0.25)] {
+        let cache = EngineCache { by_content, ..cache(&kept) };
+        for factor in [1.0, 2.0] {
+            let weights = (number * factor).to_le_bytes().repeat(48 * 96);
+            std::fs::write(folder.path().join("weights.bin"), weights).expect("written");
+            std::thread::sleep(Duration::from_millis(120));
+            let made = compile(&path, &options(cache.clone(), 2));
+            assert!(!was_found(&made), "{by_content}, {factor}");
+            let again = compile(&path, &options(cache.clone(), 2));
+            assert!(was_found(&again), "{by_content}, {factor}");
+            assert_eq!(output(&again, 2), expected(&path, 2));
+        }
     }
 }
