@@ -24,4 +24,4 @@ pub use compile::{
     InstructionText, X64, X64Options, compile_vcode, compile_with, disassemble, disassembly,
     instructions, vcode_text,
 };
-pub use link::{alone, compile_alone, executable, load};
+pub use link::{alone, compile_alone, executable, load, trusted};

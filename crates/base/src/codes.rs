@@ -112,6 +112,14 @@ codes! {
         "The system refused to write the file; its reason is shown.";
     CANNOT_READ_FILE = "TW0302", "cannot read file",
         "The system refused to read the file; its reason is shown.";
+    DAMAGED_ENGINE = "TW0303", "damaged engine file",
+        "The engine file is not as it was written. Compile the model again.";
+    FOREIGN_ENGINE = "TW0304", "engine file of another version or machine",
+        "Another version made the engine file, or for another machine. Compile the model again.";
+    NOT_IN_ENGINE = "TW0305", "not in the engine file",
+        "An engine file holds what runs of a model need. Do all else with the model file.";
+    CANNOT_REFIT = "TW0306", "other weights cannot be taken",
+        "Refit takes a file of the same model with other weights. Compile the file instead.";
 
     // TW04xx: targets.
     UNKNOWN_TARGET = "TW0401", "unknown target",

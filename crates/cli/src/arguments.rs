@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use base::Result;
 use base::limits::exceeded;
 use clap::Args;
-use tilewright::{Limits, Options, Phases, Port, Precision, TargetChoice, Value};
+use tilewright::{EngineCache, Limits, Options, Phases, Port, Precision, TargetChoice, Value};
 
 use crate::files::FileArguments;
 use crate::help::{INPUTS, LIMITS, MODEL, OPTIMISATIONS, OTHER, TARGET, WORK};
-use crate::messages::note;
+use crate::messages::{note, print};
 
 /// What to compile, and how.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = MODEL)]
 pub(crate) struct ModelArguments {
-    /// The model: an ONNX file, or a program of `torch.export` (`.pt2`)
+    /// The model: an ONNX file, a program of `torch.export` (`.pt2`), or an engine file (`.tw`)
     pub(crate) model: PathBuf,
 
     /// What to compile for
@@ -61,6 +61,60 @@ pub(crate) struct ModelArguments {
 
     #[command(flatten)]
     limits: LimitArguments,
+}
+
+/// Where what has been compiled is kept.
+#[derive(Args, Clone, Debug)]
+#[command(next_help_heading = WORK)]
+pub(crate) struct CacheArguments {
+    /// Keeps what is compiled in this folder, and takes from there what has been
+    ///
+    /// Where it is not given, the folder is what TILEWRIGHT_CACHE names; where that is not set,
+    /// `tilewright` in the user's folder of caches, if it is there.
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+
+    /// Keeps nothing, and takes nothing that was kept
+    #[arg(long, conflicts_with = "cache")]
+    no_cache: bool,
+
+    /// Knows models by their bytes, not by the identity of their files
+    #[arg(long)]
+    cache_verify: bool,
+
+    /// The most bytes that are kept; what was used longest ago leaves first [default: 4 GiB]
+    #[arg(long, value_name = "BYTES")]
+    cache_limit: Option<u64>,
+}
+
+impl CacheArguments {
+    /// The cache that is asked for, or is there.
+    pub(crate) fn cache(&self) -> Option<EngineCache> {
+        let folder = self.cache.clone().or_else(cache_folder).filter(|_| !self.no_cache)?;
+        let mut cache = EngineCache::in_folder(folder);
+        cache.by_content = self.cache_verify;
+        cache.most_bytes = self.cache_limit.unwrap_or(cache.most_bytes);
+        cache.report = Some(|found| print(&found.clone().into()));
+        Some(cache)
+    }
+
+    /// The cache that is asked for on the command line itself.
+    pub(crate) fn asked_for(&self) -> Option<EngineCache> {
+        self.cache.as_ref().and_then(|_| self.cache())
+    }
+}
+
+/// The folder that the environment names, or else the user's, if that is there.
+fn cache_folder() -> Option<PathBuf> {
+    if let Some(folder) = std::env::var_os("TILEWRIGHT_CACHE") {
+        // Set to nothing it stands for none.
+        return Some(PathBuf::from(folder)).filter(|folder| !folder.as_os_str().is_empty());
+    }
+    let absolute = |folder: &PathBuf| folder.is_absolute();
+    let of_system = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(absolute);
+    let of_home = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache"));
+    let folder = of_system.or_else(of_home)?.join("tilewright");
+    Some(folder).filter(|folder| folder.is_dir())
 }
 
 /// Whether to say where the time of a compile went.

@@ -8,7 +8,7 @@ use inspect::{MeasuredModel, Measurement};
 use tensor::StagedFiles;
 
 use crate::Outcome;
-use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
+use crate::arguments::{CacheArguments, InputArguments, ModelArguments, TimingArguments};
 use crate::help::{OUTPUTS, WORK, examples};
 use crate::standard_output::{say, say_line};
 
@@ -26,6 +26,8 @@ pub(crate) struct Arguments {
     model: ModelArguments,
     #[command(flatten)]
     timings: TimingArguments,
+    #[command(flatten)]
+    cache: CacheArguments,
     #[command(flatten)]
     inputs: InputArguments,
     /// How long to measure
@@ -50,6 +52,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let mut settled = arguments.inputs.settle(&arguments.model, true)?;
     settled.options.phases = arguments.timings.phases();
+    settled.options.cache = arguments.cache.asked_for();
     let (model, options) = (&arguments.model.model, &settled.options);
     let measured =
         inspect::measure(model, options, arguments.seconds, |ports| settled.inputs(ports))?;

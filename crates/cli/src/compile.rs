@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tilewright::Options;
 
 use crate::Outcome;
 use crate::arguments::{ModelArguments, TimingArguments};
@@ -21,6 +22,7 @@ use crate::help::{OUTPUTS, examples};
         "tilewright compile model.onnx -o folder --emit c --input x=x.npy",
         "for the shape of an input",
     ),
+    ("tilewright compile model.onnx -o model.tw --emit engine", "what runs: code and constants"),
 ]))]
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
@@ -32,8 +34,8 @@ pub(crate) struct Arguments {
     /// are fixed
     #[command(flatten)]
     files: FileArguments,
-    /// The folder to write to
-    #[arg(short, long = "output", value_name = "DIR")]
+    /// The folder to write to; of an engine the file
+    #[arg(short, long = "output", value_name = "PATH")]
     output: PathBuf,
     /// The form to write
     #[arg(long, value_name = "FORM")]
@@ -45,6 +47,8 @@ pub(crate) struct Arguments {
 enum Form {
     /// C99 that needs nothing: model.c, model.h, weights.bin, main.c
     C,
+    /// An engine file, which commands take in the place of the model
+    Engine,
 }
 
 /// Compiles and writes the files, all of them or none.
@@ -56,7 +60,15 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             let inputs = arguments.files.read(&arguments.model)?;
             tilewright::emit_c(&arguments.model.model, &options, &inputs, &arguments.output)?;
         }
+        Form::Engine => engine(arguments, options.clone())?,
     }
     arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
+}
+
+/// Compiles the model and saves it, code for the inputs given included.
+fn engine(arguments: &Arguments, mut options: Options) -> base::Result<()> {
+    let inputs = arguments.files.read(&arguments.model)?;
+    options.bind_shapes(&inputs);
+    tilewright::compile(&arguments.model.model, &options)?.save(&arguments.output)
 }

@@ -44,6 +44,11 @@ pub(crate) struct Arguments {
     /// Verifies, explores, dumps and compares with the evaluator, too, what a case compiles to
     #[arg(long, conflicts_with = "evaluator")]
     inspect: bool,
+    /// Runs the engine files of cases that lie in this folder, and saves those of the others
+    ///
+    /// Run twice, all cases are saved by some processes and loaded by others.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["evaluator", "inspect"])]
+    engines: Option<PathBuf>,
     /// Prints one JSON object
     #[arg(long, help_heading = OUTPUTS)]
     json: bool,
@@ -100,8 +105,11 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             .remedy("give a folder of cases: `model.onnx` with `test_data_set_0` beside it")
             .into());
     }
-    if is_as_c(&arguments.options(), arguments.subject()) {
+    if is_as_c(&arguments.options(), &arguments.subject()) {
         inspect::check_c_compiler()?;
+    }
+    if let Some(folder) = &arguments.engines {
+        tensor::StagedFiles::in_folder(folder)?;
     }
     let rows = run_all(arguments, &cases)?;
     let count = |status: &str| rows.iter().filter(|row| row.status == status).count();
@@ -128,9 +136,10 @@ impl Arguments {
     }
 
     fn subject(&self) -> Subject {
-        match (self.evaluator, self.inspect) {
-            (true, _) => Subject::Evaluator,
-            (_, true) => Subject::Inspected,
+        match (self.evaluator, self.inspect, &self.engines) {
+            (true, ..) => Subject::Evaluator,
+            (_, true, _) => Subject::Inspected,
+            (.., Some(folder)) => Subject::Saved(folder.clone()),
             _ => Subject::Compiled,
         }
     }
@@ -141,7 +150,7 @@ fn work(arguments: &Arguments) {
     let (options, subject) = (arguments.options(), arguments.subject());
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let paths: Vec<PathBuf> = serde_json::from_str(&line).unwrap_or_default();
-        let verdicts = run_cases(&paths, &options, subject).into_iter();
+        let verdicts = run_cases(&paths, &options, &subject).into_iter();
         let verdicts = verdicts.map(|verdict| match verdict {
             Verdict::Passed => ("passed", String::new()),
             Verdict::Random => ("random", String::new()),
@@ -159,7 +168,7 @@ fn run_all(arguments: &Arguments, cases: &[PathBuf]) -> base::Result<Vec<Row>> {
         .map(usize::from)
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()));
     let progress = Progress::new("conformance");
-    let together = cases_together(&arguments.options(), arguments.subject());
+    let together = cases_together(&arguments.options(), &arguments.subject());
     let batches: Vec<&[PathBuf]> = cases.chunks(together).collect();
     let next = AtomicUsize::new(0);
     let verdicts = Mutex::new(vec![Vec::new(); batches.len()]);
@@ -230,6 +239,9 @@ impl Worker {
         }
         if arguments.evaluator {
             command.arg("--evaluator");
+        }
+        if let Some(folder) = &arguments.engines {
+            command.arg("--engines").arg(folder);
         }
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn()?;

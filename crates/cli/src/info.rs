@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use serde_json::json;
+use tilewright::compiled::EngineSource;
 use tilewright::{ModelInfo, Port, PortExtent};
 
 use crate::Outcome;
 use crate::arguments::LimitArguments;
-use crate::help::{OUTPUTS, examples};
+use crate::help::{OUTPUTS, WORK, examples};
 use crate::standard_output::{say, say_line};
 
 /// Arguments of `tilewright info`.
@@ -17,20 +18,27 @@ use crate::standard_output::{say, say_line};
 #[command(after_long_help = examples(&[
     ("tilewright info model.onnx", "inputs, outputs, operators, and what is not supported"),
     ("tilewright info model.onnx --json", "the same for scripts"),
+    ("tilewright info model.tw --check", "whether an engine file is as it was written"),
 ]))]
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
-    /// The model: an ONNX file, or a program of `torch.export` (`.pt2`)
+    /// The model: an ONNX file, a program of `torch.export` (`.pt2`), or an engine file (`.tw`)
     model: PathBuf,
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
+    /// Reads the constants of an engine file, too, and compares them with their digest
+    #[arg(long, help_heading = WORK)]
+    check: bool,
     #[command(flatten)]
     limits: LimitArguments,
 }
 
 /// Prints what the model holds.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
+    if arguments.check {
+        EngineSource::open(&arguments.model)?.check_constants()?;
+    }
     let info = tilewright::model_info(&arguments.model, &arguments.limits.limits())?;
     if arguments.json {
         say_line!("{}", as_json(&info));

@@ -4,7 +4,7 @@ use clap::Args;
 use tilewright::Value;
 
 use crate::Outcome;
-use crate::arguments::{InputArguments, ModelArguments, TimingArguments};
+use crate::arguments::{CacheArguments, InputArguments, ModelArguments, TimingArguments};
 use crate::help::examples;
 use crate::outputs::OutputArguments;
 
@@ -33,6 +33,8 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     timings: TimingArguments,
     #[command(flatten)]
+    cache: CacheArguments,
+    #[command(flatten)]
     inputs: InputArguments,
     #[command(flatten)]
     outputs: OutputArguments,
@@ -42,6 +44,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let mut settled = arguments.inputs.settle(&arguments.model, false)?;
     settled.options.phases = arguments.timings.phases();
+    settled.options.cache = arguments.cache.cache();
     let executable = tilewright::compile(&arguments.model.model, &settled.options)?;
     let plan = arguments.outputs.plan(executable.outputs(), &settled.options.limits)?;
     let inputs = settled.inputs(executable.inputs())?;

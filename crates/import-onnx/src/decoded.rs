@@ -15,7 +15,7 @@ use crate::external::ExternalData;
 use crate::names::place;
 use crate::order::{names_captured, names_read};
 use crate::proto::{
-    GraphProto, ModelProto, SparseTensorProto, TensorProto, TypeValue, ValueInfoProto,
+    GraphProto, ModelProto, NodeProto, SparseTensorProto, TensorProto, TypeValue, ValueInfoProto,
 };
 use crate::recorded::tensor_proto;
 use crate::wire::is_modest;
@@ -124,6 +124,18 @@ impl DecodedModel {
         Ok(())
     }
 
+    /// The files of external data that its tensors name, from the folder of the model.
+    #[must_use]
+    pub fn external_files(&self) -> BTreeSet<String> {
+        let mut files = BTreeSet::new();
+        let functions = self.proto.functions.iter();
+        functions.for_each(|function| external_files_of_nodes(&function.node, &mut files));
+        if let Some(graph) = &self.proto.graph {
+            external_files(graph, &mut files);
+        }
+        files
+    }
+
     /// The bytes of its file.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
@@ -220,6 +232,31 @@ impl DecodedModel {
         let TensorProto { doc_string, metadata_props, .. } = tensor.clone();
         Ok(TensorProto { doc_string, metadata_props, ..within })
     }
+}
+
+fn external_files(graph: &GraphProto, files: &mut BTreeSet<String>) {
+    let sparse = graph.sparse_initializer.iter().flat_map(tensors_of_sparse);
+    graph.initializer.iter().chain(sparse).for_each(|tensor| external_files_of(tensor, files));
+    external_files_of_nodes(&graph.node, files);
+}
+
+fn external_files_of_nodes(nodes: &[NodeProto], files: &mut BTreeSet<String>) {
+    for attribute in nodes.iter().flat_map(|node| &node.attribute) {
+        let sparse = attribute.sparse_tensor.as_deref().into_iter().flat_map(tensors_of_sparse);
+        let tensors = attribute.t.as_deref().into_iter().chain(sparse);
+        tensors.for_each(|tensor| external_files_of(tensor, files));
+        let graphs = attribute.g.as_deref().into_iter().chain(&attribute.graphs);
+        graphs.for_each(|graph| external_files(graph, files));
+    }
+}
+
+fn tensors_of_sparse(sparse: &SparseTensorProto) -> impl Iterator<Item = &TensorProto> {
+    sparse.values.iter().chain(&sparse.indices)
+}
+
+fn external_files_of(tensor: &TensorProto, files: &mut BTreeSet<String>) {
+    let places = tensor.external_data.iter().filter(|entry| entry.key == "location");
+    files.extend(places.map(|entry| entry.value.clone()));
 }
 
 /// Maps a model file.

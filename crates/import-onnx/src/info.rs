@@ -12,7 +12,7 @@ use crate::survey::Survey;
 use crate::{inputs, names};
 
 /// What a model file holds.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ModelInfo {
     /// The graph's name.
     pub name: String,

@@ -54,7 +54,7 @@ pub fn candidates(
     measured: bool,
 ) -> Result<Candidates> {
     let (_, met) = executable.met(inputs)?;
-    let infos = met.iter().flat_map(|segment| &segment.specialisation.lowered.kernels);
+    let infos = met.iter().flat_map(|segment| &segment.specialisation.lowered().kernels);
     let infos: Vec<&KernelInfo> = infos.collect();
     let Some(info) = infos.iter().find(|info| info.name == kernel) else {
         let names: Vec<&str> = infos.iter().map(|info| info.name.as_str()).collect();

@@ -40,12 +40,15 @@ const OPERATIONS_OF_EVALUATOR: u64 = 1 << 25;
 const TOGETHER_AS_C: usize = 40;
 
 /// What runs a case.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// Compiled code.
     Compiled,
     /// The reference evaluator.
     Evaluator,
+    /// Compiled code that goes through engine files in a folder: a case whose engine lies there
+    /// runs that and compiles nothing; of any other that passes, one is saved.
+    Saved(PathBuf),
     /// Compiled code, and what looks at it: it is verified, explored, dumped at every stage, and
     /// compared with the evaluator by `diff`, on the inputs of the case.
     Inspected,
@@ -88,13 +91,13 @@ fn collect(folder: &Path, cases: &mut Vec<PathBuf>) {
 
 /// How many cases are best run together: those whose models become C share a program.
 #[must_use]
-pub fn cases_together(options: &Options, subject: Subject) -> usize {
+pub fn cases_together(options: &Options, subject: &Subject) -> usize {
     if is_as_c(options, subject) { TOGETHER_AS_C } else { 1 }
 }
 
 /// Runs cases; the verdict of each.
 #[must_use]
-pub fn run_cases(cases: &[PathBuf], options: &Options, subject: Subject) -> Vec<Verdict> {
+pub fn run_cases(cases: &[PathBuf], options: &Options, subject: &Subject) -> Vec<Verdict> {
     if is_as_c(options, subject) {
         return as_c::run_cases(cases, options);
     }
@@ -104,8 +107,8 @@ pub fn run_cases(cases: &[PathBuf], options: &Options, subject: Subject) -> Vec<
 
 /// Whether cases become C sources, which the system's C compiler compiles.
 #[must_use]
-pub fn is_as_c(options: &Options, subject: Subject) -> bool {
-    subject == Subject::Compiled && c_program::is_chosen(options)
+pub fn is_as_c(options: &Options, subject: &Subject) -> bool {
+    *subject == Subject::Compiled && c_program::is_chosen(options)
 }
 
 /// The verdict where there is none: the compiler's own faults, and faults of a run that the data do
@@ -124,14 +127,18 @@ fn verdict(outcome: Result<Verdict>) -> Verdict {
     })
 }
 
-fn try_case(path: &Path, options: &Options, subject: Subject) -> Result<Verdict> {
+fn try_case(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict> {
     let mut case = Case::read(path, options)?;
-    if subject == Subject::Evaluator {
+    if *subject == Subject::Evaluator {
         case.options.limits.operations = OPERATIONS_OF_EVALUATOR;
     }
     let options = &case.options;
     let executable = match subject {
         Subject::Compiled | Subject::Inspected => Some(compile(&case.model, options)?),
+        Subject::Saved(folder) => Some(match engine_of(path, folder) {
+            engine if engine.is_file() => Executable::load(engine, options)?,
+            _ => compile(&case.model, options)?,
+        }),
         Subject::Evaluator => None,
     };
     let mut is_random = false;
@@ -161,7 +168,20 @@ fn try_case(path: &Path, options: &Options, subject: Subject) -> Result<Verdict>
             }
         }
     }
+    if let (Some(executable), Subject::Saved(folder)) = (&executable, subject) {
+        let engine = engine_of(path, folder);
+        if !engine.is_file() {
+            executable.save(engine)?;
+        }
+    }
     Ok(if is_random { Verdict::Random } else { Verdict::Passed })
+}
+
+/// Where the engine file of a case lies: the last folders of its path are its name.
+fn engine_of(case: &Path, folder: &Path) -> PathBuf {
+    const MOST_FOLDERS: usize = 4;
+    let names: Vec<_> = case.iter().map(|name| name.to_string_lossy()).collect();
+    folder.join(names[names.len().saturating_sub(MOST_FOLDERS)..].join("__") + ".tw")
 }
 
 /// What is said of a right run by what looks at it: a false alarm, or the refusal of one of them.

@@ -87,11 +87,11 @@ pub fn dump(
         }
     };
     let halves: Vec<&Specialisation> =
-        std::iter::once(&variant.setup).chain(segments.iter().map(|it| &**it)).collect();
+        std::iter::once(variant.setup()).chain(segments.iter().map(|it| &**it)).collect();
     let text = match stage {
-        Stage::Imported | Stage::Optimized | Stage::Plan => functions(&variant.front, stage),
+        Stage::Imported | Stage::Optimized | Stage::Plan => functions(variant.front(), stage),
         Stage::Program => {
-            let program = |half: &&Specialisation| half.module.programs[half.program].to_string();
+            let program = |half: &&Specialisation| half.program().to_string();
             halves.iter().map(program).collect::<Vec<String>>().join("\n")
         }
         _ => kernels(&executable, &halves, stage, kernel)?,
@@ -130,7 +130,7 @@ fn kernels(
     let mut names = Vec::new();
     for half in halves {
         for id in half.kernels() {
-            let name = &half.module.kernels[id].name;
+            let name = &half.module().kernels[id].name;
             names.push(name.clone());
             if only.is_none_or(|only| only == name) {
                 text.push_str(&kernel_text(executable, half, id, stage)?);
@@ -159,9 +159,9 @@ fn kernel_text(
     id: KernelId,
     stage: Stage,
 ) -> Result<String> {
-    let module: &Module = &half.module;
+    let module: &Module = half.module();
     let kernel = &module.kernels[id];
-    let info = half.lowered.kernels.iter().find(|info| info.kernel == id);
+    let info = half.lowered().kernels.iter().find(|info| info.kernel == id);
     Ok(match stage {
         Stage::Kernels => info.map(|info| info.naive.kernel.to_string()).unwrap_or_default(),
         Stage::Scheduled => {

@@ -122,7 +122,7 @@ impl Explanation {
     /// Profiles the segments of what is compiled as a whole.
     fn add_whole(&mut self, executable: &Executable, inputs: &[Value], runs: u32) -> Result<()> {
         let (variant, met) = executable.met(inputs)?;
-        let front = &variant.front;
+        let front = variant.front();
         let locations = &front.module.functions[front.plan].locations;
         let remark = |remark: &base::Remark| {
             format!("{}: {}", locations.describe(remark.location), remark.message)
@@ -166,7 +166,7 @@ impl Explanation {
         let run_bytes = prior + specialisation.executable().arena_bytes() as u64;
         for (row, info) in rows.iter().zip(infos) {
             let time_us = row.nanoseconds as f64 / runs / 1e3;
-            let name = |id: KernelId| specialisation.module.kernels[id].name.clone();
+            let name = |id: KernelId| specialisation.module().kernels[id].name.clone();
             let kernel = row.kernel.map_or_else(|| "copy".to_owned(), name);
             let turns = row.runs / u64::from(profiled.runs);
             let measured = Measured { place: (number, row.step), turns, time_us, run_bytes };

@@ -261,6 +261,11 @@ impl Model {
         PyList::new(py, objects.collect::<PyResult<Vec<_>>>()?)
     }
 
+    /// Saves what has been compiled as an engine file.
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        unlocked(py, || self.executable.save(path))
+    }
+
     /// Makes the code for these inputs now.
     fn prepare(&self, py: Python<'_>, given: &Bound<'_, PyAny>) -> PyResult<()> {
         let inputs = self.inputs(given)?;

@@ -72,6 +72,18 @@ class Calls(Digits):
         for model in (str(DIGITS), DIGITS.read_bytes(), memoryview(DIGITS.read_bytes())):
             np.testing.assert_array_equal(tilewright.compile(model)(self.images), self.scores)
 
+    def test_what_is_saved_runs_without_the_model(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "digits.tw"
+            self.model.save(path)
+            engine = tilewright.load(path, threads=1)
+            before = engine.statistics()
+            np.testing.assert_array_equal(engine(self.images), self.scores)
+            self.assertEqual(engine.statistics(), before)
+            path.write_bytes(path.read_bytes()[:1000])
+            with self.assertRaisesRegex(tilewright.FileError, "TW0303"):
+                tilewright.load(path)
+
     @needs(onnx, "onnx")
     def test_messages_of_onnx_are_models(self):
         model = tilewright.compile(onnx.load(DIGITS), dims={"batch": 360})

@@ -66,6 +66,14 @@ impl Code {
         self.kernels.values().map(|kernel| kernel.bytes).sum()
     }
 
+    /// The kernels as they were given to [`Code::load`], by their ids.
+    pub fn kernels(&self) -> impl ExactSizeIterator<Item = (KernelId, KernelCode<'_>)> {
+        self.kernels.iter().map(|(&id, kernel)| {
+            let bytes = self.mapping.bytes(kernel.offset, kernel.bytes);
+            (id, KernelCode { name: &kernel.name, bytes, scratch_bytes: kernel.scratch_bytes })
+        })
+    }
+
     /// The kernel's name, if it is loaded.
     #[must_use]
     pub fn name(&self, kernel: KernelId) -> Option<&str> {
@@ -161,6 +169,14 @@ mod mapping {
         pub(super) fn address(&self) -> usize {
             self.address
         }
+
+        /// So many bytes of it, from an offset on.
+        pub(super) fn bytes(&self, offset: usize, bytes: usize) -> &[u8] {
+            assert!(offset + bytes <= self.bytes, "a kernel lies in the mapping");
+            // SAFETY: the range lies in the mapping, which is initialised, readable as long as it
+            // lives, and no longer written to.
+            unsafe { std::slice::from_raw_parts((self.address + offset) as *const u8, bytes) }
+        }
     }
 
     impl Drop for Mapping {
@@ -199,6 +215,10 @@ mod mapping {
         }
 
         pub(super) fn address(&self) -> usize {
+            match self.0 {}
+        }
+
+        pub(super) fn bytes(&self, _: usize, _: usize) -> &[u8] {
             match self.0 {}
         }
     }

@@ -34,7 +34,8 @@ pub(crate) enum Shapes<'a> {
 }
 
 impl Shapes<'_> {
-    fn iter(&self) -> impl Iterator<Item = &[usize]> {
+    /// Each of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &[usize]> {
         let (tensors, shapes) = match self {
             Shapes::Of(tensors) => (*tensors, &[][..]),
             Shapes::These(shapes) => (&[][..], &shapes[..]),
@@ -119,6 +120,18 @@ impl<V> Cache<V> {
         Some(Ok(()))
     }
 
+    /// Changes all segments; none where somebody holds one.
+    pub(crate) fn change_segments(
+        &mut self,
+        mut change: impl FnMut(&mut Specialisation),
+    ) -> Option<()> {
+        let segments = self.segments.get_mut().unwrap_or_else(PoisonError::into_inner);
+        for (_, entry) in segments.values_mut().flatten() {
+            change(Arc::get_mut(&mut entry.made)?);
+        }
+        Some(())
+    }
+
     /// All variants.
     pub(crate) fn variants(&self) -> Vec<Arc<V>> {
         read(&self.variants).iter().map(|(_, entry)| entry.made.clone()).collect()
@@ -137,6 +150,16 @@ impl<V> Cache<V> {
         let segments = read(&self.segments);
         let own = segments.values().flatten().filter(|(facts, _)| facts.variant == variant);
         own.map(|(_, entry)| entry.made.clone()).collect()
+    }
+
+    /// As [`Self::segments`], each with what it was compiled for.
+    pub(crate) fn segments_with_facts(
+        &self,
+        variant: u64,
+    ) -> Vec<(SegmentFacts<'static>, Arc<Specialisation>)> {
+        let segments = read(&self.segments);
+        let own = segments.values().flatten().filter(|(facts, _)| facts.variant == variant);
+        own.map(|(facts, entry)| (facts.clone(), entry.made.clone())).collect()
     }
 
     /// Keeps a variant that takes so many bytes.

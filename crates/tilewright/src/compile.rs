@@ -12,17 +12,22 @@ use module::Module;
 use tensor::Tensor;
 
 use crate::cache::Cache;
+use crate::engine::load;
 use crate::executable::Executable;
 use crate::options::Options;
 use crate::source::Source;
 use crate::variant::{Model, Variant};
 
 /// Compiles a model: everything that does not depend on free dimensions, and the code itself where
-/// none is free.
+/// none is free. An engine file is loaded. With [`Options::cache`] what was compiled before is,
+/// too.
 ///
 /// # Errors
 /// What is wrong with the model, or with the options.
 pub fn compile(model: impl AsRef<Path>, options: &Options) -> Result<Executable> {
+    if let Some(cache) = &options.cache {
+        return cache.compile(model.as_ref(), options);
+    }
     compile_source(options.phases.time("import", || Source::read(model, &options.limits))?, options)
 }
 
@@ -89,6 +94,9 @@ pub fn refused_nodes(trace: &str, limits: &Limits) -> Result<Vec<(String, Diagno
 /// # Errors
 /// As [`compile`].
 pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
+    if let Source::Engine(engine) = source {
+        return load(engine, options);
+    }
     let target = options.target.resolve()?;
     target.check_machine(&runtime::cpu::has_feature)?;
     let mut options = Options { threads: Some(options.thread_count()), ..options.clone() };
@@ -99,11 +107,11 @@ pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));
     let model = Model { source, options, target, store: Arc::default(), cache };
     let mut variant = Variant::make(&model, Facts::default())?;
-    if variant.front.needs.iter().any(|need| need.kind == FactKind::Sizes) {
+    if variant.needs().iter().any(|need| need.kind == FactKind::Sizes) {
         variant.keep(&model.cache);
         variant = Variant::make(&model, Facts { sizes: true, ..Facts::default() })?;
     }
-    let front = &variant.front;
+    let front = variant.front();
     let (inputs, outputs) = match front.needs.is_empty() {
         true => (front.inputs.clone(), front.outputs.clone()),
         false => model.source.declared(&model.options)?,

@@ -140,7 +140,7 @@ impl Executable {
         self.check_inputs(inputs)?;
         let components = Value::components_of(inputs);
         let (variant, results) = self.run_components(&components)?;
-        let kinds = variant.front.outputs.iter().map(|port| &port.kind);
+        let kinds = variant.outputs.iter().map(|port| &port.kind);
         Ok(Value::all_from_components(kinds, results))
     }
 
@@ -177,7 +177,7 @@ impl Executable {
     pub fn only_extents(&self) -> BTreeMap<String, i64> {
         let mut found = BTreeMap::new();
         for variant in self.model.cache.variants() {
-            let function = &variant.front.imported;
+            let function = &variant.front().imported;
             for assumption in &function.assumptions {
                 let Assumption::Equal(a, b) = assumption else { continue };
                 let pair = |a: &Expr, b: &Expr| a.as_symbol().zip(b.as_constant());
@@ -279,7 +279,7 @@ impl Executable {
                 &self.model.options.limits,
                 facts,
                 |facts| self.variant_of(facts),
-                |variant| &variant.front.needs,
+                |variant| variant.needs(),
                 |variant| variant.run(&self.model, components),
             )?;
             let done = what(&variant)?;
@@ -304,7 +304,7 @@ impl Executable {
     /// many others there are; none where all that is compiled depends on the inputs.
     #[must_use]
     pub fn fixed_code(&self) -> Option<(Arc<Variant>, Vec<Arc<Specialisation>>, usize)> {
-        let variant = self.model.cache.variant(|variant| variant.front.needs.is_empty())?;
+        let variant = self.model.cache.variant(|variant| variant.needs().is_empty())?;
         let code = variant.fixed_code(&self.model.cache);
         let others = variant.plan.segments().count().saturating_sub(code.len());
         (!code.is_empty() || others == 0).then_some((variant, code, others))

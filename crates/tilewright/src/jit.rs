@@ -7,6 +7,7 @@ use backend::{MachineCode, Target};
 use base::{KernelId, ProgramId, Result};
 use lower::{KernelInfo, StoredKernel};
 use module::Module;
+use program::Program;
 use runtime::{Code, LoadedProgram};
 use sym::SymbolId;
 
@@ -24,7 +25,7 @@ pub fn compile_program(
     options: &Options,
 ) -> Result<LoadedProgram> {
     let code = compile_kernels(module, program, infos, target, options)?;
-    load_program(module, program, code, &BTreeMap::new(), options)
+    load_program(module, &module.programs[program], code, &BTreeMap::new(), options)
 }
 
 /// The code of the kernels that a program runs, loaded. That of a kernel that lowerings share is
@@ -71,12 +72,25 @@ pub(crate) fn compile_kernels(
 /// Values outside of the ranges that the program was compiled for.
 pub(crate) fn load_program(
     module: &Module,
-    program: ProgramId,
+    program: &Program,
     code: Arc<Code>,
     values: &BTreeMap<SymbolId, i64>,
     options: &Options,
 ) -> Result<LoadedProgram> {
-    let program = &module.programs[program];
     let loaded = backend_x64::executable(&module.kernels, program, code, values)?;
+    Ok(loaded.with_most_turns(options.limits.turns))
+}
+
+/// As [`load_program`], of code whose kernels are not at hand.
+///
+/// # Errors
+/// As there.
+pub(crate) fn load_trusted(
+    program: &Program,
+    code: Arc<Code>,
+    values: &BTreeMap<SymbolId, i64>,
+    options: &Options,
+) -> Result<LoadedProgram> {
+    let loaded = backend_x64::trusted(program, code, values)?;
     Ok(loaded.with_most_turns(options.limits.turns))
 }

@@ -128,20 +128,24 @@ mod cache;
 mod compile;
 #[cfg(feature = "c")]
 mod emit_c;
+mod engine;
 mod executable;
 mod facts;
 mod jit;
+mod late;
 mod options;
 mod outputs;
 mod pipeline;
 mod plan;
 mod reference;
+mod refit;
 mod run;
 mod source;
 mod specialisation;
 mod variant;
 mod weigh;
 
+pub use crate::engine::EngineCache;
 pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
@@ -180,6 +184,7 @@ pub mod compiled {
     pub use crate::compile::compile_source;
     #[cfg(feature = "c")]
     pub use crate::emit_c::{CModel, CModelRequest, compile_to_c};
+    pub use crate::engine::EngineSource;
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
     pub use crate::jit::compile_program;

@@ -8,6 +8,8 @@ use base::{Diagnostic, Limits, Result, codes};
 use front::ImportOptions;
 use tensor::Value;
 
+use crate::engine::EngineCache;
+
 /// How to compile a model: a value to change by its fields or, in a row, by its methods.
 ///
 /// ```
@@ -44,6 +46,9 @@ pub struct Options {
     pub perf_map: bool,
     /// Whether every pass is followed by the verifier of its IR. On in debug builds.
     pub verify_passes: bool,
+    /// Where what [`compile`](crate::compile()) makes of a file is kept for the next process that
+    /// wants the same.
+    pub cache: Option<EngineCache>,
     /// Where the phases of the compile report how long they took; see [`Phases::recorded`].
     pub phases: Phases,
 }

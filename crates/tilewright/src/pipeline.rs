@@ -87,7 +87,7 @@ pub fn rules() -> Vec<&'static str> {
 }
 
 /// A model after the graph passes.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct FrontHalf {
     /// Constants, and the functions below.
     pub module: Module,

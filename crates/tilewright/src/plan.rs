@@ -9,6 +9,8 @@ use lower::Role;
 use module::Module;
 use sym::SymbolId;
 
+use crate::pipeline::FrontHalf;
+
 /// A function in plan form.
 pub(crate) struct Plan {
     pub(crate) function: Arc<Function>,
@@ -28,6 +30,11 @@ pub(crate) struct Segment {
 }
 
 impl Plan {
+    /// The plan of a front half.
+    pub(crate) fn of(front: &FrontHalf) -> Plan {
+        Plan::new(&front.module, front.plan, front.imported.parameters().len())
+    }
+
     /// The plan of this id, whose first `inputs` parameters are the caller's.
     pub(crate) fn new(module: &Module, id: FunctionId, inputs: usize) -> Plan {
         let function = module.functions[id].clone();

@@ -177,7 +177,7 @@ impl Variant {
     /// # Errors
     /// As [`Self::run_plan`].
     pub(crate) fn run<G: Given>(&self, model: &Model, inputs: &[G]) -> Result<Vec<Value>> {
-        if let Some(tensors) = self.plan.only_segment().and_then(|_| G::tensors(inputs))
+        if let Some(tensors) = self.only_segment.and_then(|_| G::tensors(inputs))
             && let Some(segment) = self.only_segment(model, &tensors)?
         {
             let mut outputs = segment.new_outputs()?;

@@ -8,11 +8,13 @@ use std::sync::Arc;
 
 use base::{Limits, Result};
 use bytes::Bytes;
+use engine::EngineFile;
 use front::{Facts, ImportOptions, Imported, Port, with_shapes};
 use import_aten::ExportedProgram;
 use import_onnx::{DecodedModel, ModelInfo, place_in, read_model_file};
 use module::Module;
 
+use crate::engine::EngineSource;
 use crate::options::Options;
 
 /// A model to compile.
@@ -24,6 +26,8 @@ pub enum Source {
     Exported(Arc<ExportedProgram>),
     /// A module with one graph function, and the constants that it reads.
     Module(Arc<Module>),
+    /// An engine file: compiled already.
+    Engine(Arc<EngineSource>),
 }
 
 impl From<DecodedModel> for Source {
@@ -40,6 +44,9 @@ impl Source {
     pub fn read(path: impl AsRef<Path>, limits: &Limits) -> Result<Source> {
         let path = path.as_ref();
         let bytes = read_model_file(path)?;
+        if EngineFile::is_one(&bytes) {
+            return Source::of_engine(bytes).map_err(place_in(path));
+        }
         match ExportedProgram::is_one(&bytes) {
             true => Source::of_bytes(bytes, limits).map_err(place_in(path)),
             false => DecodedModel::of_file(path, bytes, limits).map(Source::from),
@@ -52,10 +59,17 @@ impl Source {
     /// Those of the importer.
     pub fn of_bytes(bytes: impl Into<Bytes>, limits: &Limits) -> Result<Source> {
         let bytes = bytes.into();
+        if EngineFile::is_one(&bytes) {
+            return Source::of_engine(bytes);
+        }
         match ExportedProgram::is_one(&bytes) {
             true => Ok(Source::Exported(Arc::new(ExportedProgram::read(bytes, limits)?))),
             false => DecodedModel::of(bytes, limits).map(Source::from),
         }
+    }
+
+    fn of_engine(bytes: Bytes) -> Result<Source> {
+        Ok(Source::Engine(Arc::new(EngineSource::of(EngineFile::of(bytes)?)?)))
     }
 
     /// What the file holds; nothing is known of a module.
@@ -64,6 +78,7 @@ impl Source {
             Source::Model(model) => Some(model.info()),
             Source::Exported(program) => Some(info_of(program)),
             Source::Module(_) => None,
+            Source::Engine(engine) => Some(engine.info().clone()),
         }
     }
 
@@ -76,6 +91,9 @@ impl Source {
             Source::Model(model) => model.import(&options.for_import(), facts),
             Source::Exported(program) => program.import(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module))),
+            Source::Engine(engine) => {
+                engine.model(&options.limits)?.import(&engine.options(options), facts)
+            }
         }
     }
 
@@ -93,6 +111,13 @@ impl Source {
             }
             Source::Exported(program) => program.ports(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module)).ports()),
+            Source::Engine(engine) => {
+                let (inputs, outputs) = engine.ports();
+                let bound = |port: &Port| port.clone().with_extents(&options.dims);
+                let inputs: Vec<Port> = inputs.iter().map(bound).collect();
+                let inputs = with_shapes(inputs, &options.for_import(), &BTreeMap::new())?;
+                Ok((inputs, outputs.iter().map(bound).collect()))
+            }
         }
     }
 }

@@ -5,17 +5,18 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::Target;
-use base::{Diagnostic, FunctionId, KernelId, ProgramId, Result};
+use base::{ConstantId, Diagnostic, FunctionId, KernelId, Result};
 use graph::{Function, TensorType};
 use lower::budget::RunBytes;
 use lower::{KernelInfo, KernelStore, LowerOptions, Lowered, Role, budget};
 use module::Module;
-use program::{Slot, SlotId};
+use program::{Program, Slot, SlotId};
 use runtime::{Code, LoadedProgram, StatePool};
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Tensor};
 
 use crate::jit;
+use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{Choices, optimise};
 
@@ -28,18 +29,22 @@ const BYTES_OF_CODE_A_SHAPE: usize = 8;
 /// A function for one binding of its symbols, as code.
 #[derive(Debug)]
 pub struct Specialisation {
-    /// The function, its kernels and its program; the constants of the model are shared.
-    pub module: Arc<Module>,
+    /// How it was made. That of an engine is made again where it is asked for.
+    pub(crate) made: Arc<LateValue<LoweredFunction>>,
     /// The program.
-    pub program: ProgramId,
-    /// How each kernel was made, in the order of the program.
-    pub lowered: Arc<Lowered>,
+    pub(crate) program: Arc<Program>,
+    /// The weights that the program reads where they are.
+    pub(crate) weights: BTreeMap<ConstantId, Tensor>,
     /// Types of the results.
     pub outputs: Vec<(DType, Vec<usize>)>,
     /// The program, ready to run.
     pub states: StatePool,
     /// Where the program has free symbols, what they are in it: its code is for other values, too.
-    values: BTreeMap<SymbolId, i64>,
+    pub(crate) values: BTreeMap<SymbolId, i64>,
+    /// The values of the function's symbols that it was made for.
+    pub(crate) symbols: BTreeMap<SymbolId, i64>,
+    /// Bytes of the weights and inputs of the model, as in [`Request::given`].
+    pub(crate) given: Option<u64>,
     /// Why its code is for these extents alone, where code for many was asked for.
     pub(crate) why_alone: Option<String>,
 }
@@ -60,20 +65,23 @@ pub struct ArenaSlot {
 }
 
 /// Values of symbols: those within these ranges.
-type Ranges = BTreeMap<SymbolId, Range>;
+pub(crate) type Ranges = BTreeMap<SymbolId, Range>;
 
 /// Code of a function for all values of its symbols within ranges.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ScopedFunction {
-    module: Arc<Module>,
-    lowered: Arc<Lowered>,
-    code: Arc<Code>,
+    pub(crate) made: Arc<LateValue<LoweredFunction>>,
+    pub(crate) program: Arc<Program>,
+    pub(crate) weights: BTreeMap<ConstantId, Tensor>,
+    pub(crate) code: Arc<Code>,
+    /// What symbols were expected to be.
+    pub(crate) usual: BTreeMap<SymbolId, i64>,
     /// What must hold of the values besides: in each pair the first is at most the second.
-    checks: Vec<(Expr, Expr)>,
+    pub(crate) checks: Vec<(Expr, Expr)>,
     /// Operations of a run.
-    operations: Expr,
+    pub(crate) operations: Expr,
     /// Types of the results.
-    outputs: Vec<TensorType>,
+    pub(crate) outputs: Vec<TensorType>,
 }
 
 /// For how many ranges of values code is kept.
@@ -82,6 +90,12 @@ const MOST_SCOPES: usize = 16;
 /// What there is of a function for many values of its symbols, or why there is none for them.
 #[derive(Debug, Default)]
 pub(crate) struct Scopes(Vec<(Ranges, std::result::Result<Arc<ScopedFunction>, String>)>);
+
+impl FromIterator<(Ranges, Arc<ScopedFunction>)> for Scopes {
+    fn from_iter<I: IntoIterator<Item = (Ranges, Arc<ScopedFunction>)>>(made: I) -> Scopes {
+        Scopes(made.into_iter().map(|(ranges, made)| (ranges, Ok(made))).collect())
+    }
+}
 
 /// Everything that is known when a function is specialised.
 pub struct Request<'a> {
@@ -102,7 +116,7 @@ pub struct Request<'a> {
 }
 
 /// A function for one binding of its symbols, before it becomes code.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct LoweredFunction {
     /// The function, its kernels and its program.
     pub(crate) module: Module,
@@ -116,6 +130,11 @@ pub(crate) struct LoweredFunction {
 }
 
 impl LoweredFunction {
+    /// The program.
+    pub(crate) fn program(&self) -> &Program {
+        &self.module.programs[self.lowered.program]
+    }
+
     /// Binds the symbols and lowers the function.
     ///
     /// # Errors
@@ -133,6 +152,29 @@ impl LoweredFunction {
     pub(crate) fn with_free_extents(request: Request<'_>) -> Result<LoweredFunction> {
         let function = lower::bind(request.function, request.symbols)?;
         LoweredFunction::of(request, function, true)
+    }
+
+    /// Lowers the function for values of its symbols within ranges; the types of its results.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn within(
+        request: Request<'_>,
+        ranges: &Ranges,
+    ) -> Result<(LoweredFunction, Vec<TensorType>)> {
+        let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
+        let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).collect();
+        let mut function = Function::clone(request.function);
+        let usual = usual(request.symbols, ranges);
+        for (&symbol, &range) in ranges {
+            let known = &mut function.symbols[symbol];
+            (known.range, known.usual) = (range, usual.get(&symbol).copied());
+        }
+        let function = Arc::new(function);
+        let outputs = function.results().iter();
+        let outputs = outputs.filter_map(|&it| function.ty(it).as_tensor().cloned()).collect();
+        let request = Request { function: &function, symbols: &known, ..request };
+        Ok((LoweredFunction::with_free_extents(request)?, outputs))
     }
 
     fn of(
@@ -182,6 +224,11 @@ impl LoweredFunction {
 }
 
 impl Scopes {
+    /// The code that there is, with the values that it is for.
+    pub(crate) fn made(&self) -> impl Iterator<Item = (&Ranges, &Arc<ScopedFunction>)> {
+        self.0.iter().filter_map(|(ranges, made)| Some((ranges, made.as_ref().ok()?)))
+    }
+
     /// The code that is for the values of a request, made now if there is none.
     ///
     /// # Errors
@@ -217,6 +264,16 @@ impl Scopes {
     }
 }
 
+/// Of the values of symbols those to which code for their ranges is made: smaller extents than are
+/// usual tell little of those to come.
+fn usual(values: &BTreeMap<SymbolId, i64>, ranges: &Ranges) -> BTreeMap<SymbolId, i64> {
+    let of = |(&symbol, range): (&SymbolId, &Range)| {
+        let value = values.get(&symbol).copied();
+        Some((symbol, value.filter(|&value| value > range.usual())?))
+    };
+    ranges.iter().filter_map(of).collect()
+}
+
 impl ScopedFunction {
     /// Lowers the function for values of its symbols within ranges, and compiles its kernels.
     ///
@@ -224,31 +281,21 @@ impl ScopedFunction {
     /// As [`Specialisation::new`]; a kernel that may leave its memory, for all that is known.
     fn new(request: Request<'_>, ranges: &Ranges) -> Result<ScopedFunction> {
         let (target, options) = (request.target, request.options);
-        let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
-        let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).collect();
-        let mut function = Function::clone(request.function);
-        for (&symbol, &range) in ranges {
-            let known = &mut function.symbols[symbol];
-            known.range = range;
-            // Smaller extents than are usual tell little of those to come.
-            let value = request.symbols.get(&symbol);
-            known.usual = value.copied().filter(|&value| value > range.usual());
-        }
-        let function = Arc::new(function);
-        let outputs = function.results().iter();
-        let outputs = outputs.filter_map(|&it| function.ty(it).as_tensor().cloned()).collect();
-        let request = Request { function: &function, symbols: &known, ..request };
-        let LoweredFunction { module, lowered, .. } = LoweredFunction::with_free_extents(request)?;
-        let program = lowered.program;
-        for id in module.programs[program].kernels() {
+        let usual = usual(request.symbols, ranges);
+        let (made, outputs) = LoweredFunction::within(request, ranges)?;
+        let (module, lowered) = (&made.module, &made.lowered);
+        for id in made.program().kernels() {
             loops::verify(&module.kernels[id])?;
         }
-        let code = jit::compile_kernels(&module, program, &lowered.kernels, target, options)?;
+        let code =
+            jit::compile_kernels(module, lowered.program, &lowered.kernels, target, options)?;
         let mut checks = lower::extent_checks(&lowered.function);
         checks.extend(budget::element_checks(&lowered.function, &options.limits));
-        let operations = budget::free_operations(&module, &lowered);
-        let (module, lowered) = (Arc::new(module), Arc::new(lowered));
-        Ok(ScopedFunction { module, lowered, code, checks, operations, outputs })
+        let operations = budget::free_operations(module, lowered);
+        let weights = weights_of(&made.module, made.program());
+        let program = Arc::new(made.program().clone());
+        let made = Arc::new(LateValue::of(made));
+        Ok(ScopedFunction { made, program, weights, code, usual, checks, operations, outputs })
     }
 }
 
@@ -259,13 +306,26 @@ impl Specialisation {
     /// Diagnostics of `lower` and of the back end.
     pub fn new(request: Request<'_>) -> Result<Specialisation> {
         let (target, options) = (request.target, request.options);
-        let LoweredFunction { module, lowered, outputs, .. } = LoweredFunction::new(request)?;
-        let program = lowered.program;
-        let loaded = jit::compile_program(&module, program, &lowered.kernels, target, options)?;
-        let (module, lowered) = (Arc::new(module), Arc::new(lowered));
+        let (symbols, given) = (request.symbols.clone(), request.given);
+        let made = LoweredFunction::new(request)?;
+        let (module, lowered) = (&made.module, &made.lowered);
+        let loaded =
+            jit::compile_program(module, lowered.program, &lowered.kernels, target, options)?;
+        let weights = weights_of(module, made.program());
+        let (program, outputs) = (Arc::new(made.program().clone()), made.outputs.clone());
         let (states, values) = (StatePool::new(loaded), BTreeMap::new());
-        let why_alone = None;
-        Ok(Specialisation { program, module, lowered, outputs, states, values, why_alone })
+        let (made, why_alone) = (Arc::new(LateValue::of(made)), None);
+        Ok(Specialisation {
+            made,
+            program,
+            weights,
+            outputs,
+            states,
+            values,
+            symbols,
+            given,
+            why_alone,
+        })
     }
 
     /// What code for many values is for these; nothing where they do not fit the function, or a
@@ -279,6 +339,7 @@ impl Specialisation {
         given: u64,
         options: &Options,
     ) -> Result<Option<Specialisation>> {
+        let symbols = values.clone();
         let value = |symbol: SymbolId| values.get(&symbol).copied();
         let holds = |(least, most): &(Expr, Expr)| {
             let both = least.evaluate(&value).zip(most.evaluate(&value));
@@ -296,21 +357,23 @@ impl Specialisation {
         let Some(outputs) = outputs.filter(|_| is_little && scoped.checks.iter().all(holds)) else {
             return Ok(None);
         };
-        let (module, lowered) = (scoped.module.clone(), scoped.lowered.clone());
-        let program = lowered.program;
-        let code = scoped.code.clone();
+        let (program, code) = (&scoped.program, scoped.code.clone());
         // The function may have symbols that none of its extents needs.
         let any = |(id, symbol): (SymbolId, &sym::Symbol)| {
             (id, values.get(&id).copied().unwrap_or(symbol.range.usual()))
         };
-        let set = module.programs[program].set_symbols();
-        let free = module.programs[program].symbols.iter().filter(|(id, _)| !set.contains(id));
+        let set = program.set_symbols();
+        let free = program.symbols.iter().filter(|(id, _)| !set.contains(id));
         let values = free.map(any).collect();
-        if (options.verify_passes || cfg!(debug_assertions)) && !base::fault::is_unchecked() {
-            let bound = module.programs[program].with_values(&values);
-            memory_plan::check(&bound, &module.kernels)?;
+        let checks =
+            (options.verify_passes || cfg!(debug_assertions)) && !base::fault::is_unchecked();
+        if let Some(made) = scoped.made.made().filter(|_| checks) {
+            memory_plan::check(&program.with_values(&values), &made.module.kernels)?;
         }
-        let loaded = jit::load_program(&module, program, code, &values, options)?;
+        let loaded = match scoped.made.made() {
+            Some(made) => jit::load_program(&made.module, program, code, &values, options)?,
+            None => jit::load_trusted(program, code, &values, options)?,
+        };
         let total = |sizes: &[usize]| sizes.iter().map(|&bytes| bytes as u64).sum();
         let run = RunBytes {
             inputs: total(loaded.input_bytes()),
@@ -318,11 +381,36 @@ impl Specialisation {
             scratch: (loaded.scratch_bytes() * options.thread_count()) as u64,
             outputs: total(loaded.output_bytes()),
         };
-        run.check(&module.programs[program].name, given, &options.limits)?;
-        let states = StatePool::new(loaded);
-        let why_alone = None;
-        let own = Specialisation { program, module, lowered, outputs, states, values, why_alone };
-        Ok(Some(own))
+        run.check(&program.name, given, &options.limits)?;
+        let (made, program) = (scoped.made.clone(), program.clone());
+        let (weights, states) = (scoped.weights.clone(), StatePool::new(loaded));
+        let (given, why_alone) = (Some(given), None);
+        Ok(Some(Specialisation {
+            made,
+            program,
+            weights,
+            outputs,
+            states,
+            values,
+            symbols,
+            given,
+            why_alone,
+        }))
+    }
+
+    /// The function, its kernels and its program; the constants of the model are shared.
+    pub fn module(&self) -> &Module {
+        &self.made.module
+    }
+
+    /// How each kernel was made, in the order of the program.
+    pub fn lowered(&self) -> &Lowered {
+        &self.made.lowered
+    }
+
+    /// The program.
+    pub fn program(&self) -> &Program {
+        &self.program
     }
 
     /// The program, ready to run.
@@ -347,7 +435,10 @@ impl Specialisation {
         let own = match self.is_scoped() {
             true => self.executable().code().bytes() / BYTES_OF_CODE_A_SHAPE,
             false => {
-                let made_of = self.module.kernels.len() + self.lowered.function.nodes.len();
+                let of = |made: &LoweredFunction| {
+                    made.module.kernels.len() + made.lowered.function.nodes.len()
+                };
+                let made_of = self.made.made().map_or(0, of);
                 self.executable().code().bytes() + made_of * BYTES_OF_A_NODE
             }
         };
@@ -367,27 +458,27 @@ impl Specialisation {
     /// How each kernel was made, and what it takes in this program, in the order of the program.
     pub fn infos(&self, target: &Target) -> Cow<'_, [KernelInfo]> {
         if !self.is_scoped() {
-            return Cow::Borrowed(&self.lowered.kernels);
+            return Cow::Borrowed(&self.lowered().kernels);
         }
-        let kernels = &self.module.kernels;
+        let kernels = &self.module().kernels;
         let info =
             |info: &KernelInfo| info.with_values(&kernels[info.kernel], &self.values, target);
-        self.lowered.kernels.iter().map(info).collect()
+        self.lowered().kernels.iter().map(info).collect()
     }
 
     /// The most bytes of intermediate results that there must be at one step.
     pub fn largest_live_set(&self) -> u64 {
         if !self.is_scoped() {
-            return self.lowered.largest_live_set;
+            return self.lowered().largest_live_set;
         }
-        let mut program = self.module.programs[self.program].with_values(&self.values);
-        memory_plan::place(&mut program, &self.module.kernels).largest_live_set as u64
+        let mut program = self.program.with_values(&self.values);
+        memory_plan::place(&mut program, &self.module().kernels).largest_live_set as u64
     }
 
     /// Where values lie in the arena, and from which step to which, in the order of the program's
     /// slots; those that no step touches are left out.
     pub fn arena_slots(&self) -> Vec<ArenaSlot> {
-        let own = &self.module.programs[self.program];
+        let own = self.program();
         let bound = self.is_scoped().then(|| own.with_values(&self.values));
         let program = bound.as_ref().unwrap_or(own);
         let lives = memory_plan::lifetimes(program);
@@ -408,7 +499,7 @@ impl Specialisation {
     /// The bytes of the arena as a formula over the dimensions of the model, where its code is for
     /// other extents, too.
     pub fn arena_formula(&self) -> Option<String> {
-        let program = &self.module.programs[self.program];
+        let program = self.program();
         self.is_scoped().then(|| program::print_expression(program, &program.arena_bytes))
     }
 
@@ -417,7 +508,7 @@ impl Specialisation {
         let is_meant = |info: &&lower::KernelInfo| {
             fault.place.as_deref() == Some(&format!("kernel `{}`", info.name))
         };
-        let infos = self.lowered.kernels.iter().filter(is_meant);
+        let infos = self.lowered().kernels.iter().filter(is_meant);
         let nodes: Vec<&str> = infos.flat_map(|info| &info.nodes).map(String::as_str).collect();
         match &fault.place {
             Some(place) if !nodes.is_empty() => {
@@ -429,14 +520,23 @@ impl Specialisation {
     }
 
     /// The weights that the program reads where they are.
-    pub(crate) fn weight(&self, id: base::ConstantId) -> &Tensor {
-        &self.module.constants[id].tensor
+    pub(crate) fn weight(&self, id: ConstantId) -> &Tensor {
+        &self.weights[&id]
     }
 
     /// The kernels that the program runs, each once, in order of first use.
     pub fn kernels(&self) -> Vec<KernelId> {
-        self.module.programs[self.program].kernels()
+        self.program.kernels()
     }
+}
+
+/// The weights that a program reads where they are.
+fn weights_of(module: &Module, program: &Program) -> BTreeMap<ConstantId, Tensor> {
+    let weight = |slot: &Slot| match slot.place {
+        program::Place::Weight(id) => Some((id, module.constants[id].tensor.clone())),
+        _ => None,
+    };
+    program.slots.values().filter_map(weight).collect()
 }
 
 /// Element types and extents of a function's results; free ones count as 0.

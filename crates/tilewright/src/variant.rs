@@ -5,20 +5,22 @@
 //! which the segments of its plan share.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backend::Target;
-use base::{Diagnostic, Diagnostics, FunctionId, Result};
+use base::{ConstantId, Diagnostic, Diagnostics, FunctionId, Result, codes};
+use bytes::Bytes;
 use eval::graph::SymbolValues;
-use front::Facts;
+use front::{Facts, Need, Port};
 use lower::{KernelStore, Role, budget};
 use runtime::{Block, State};
 use sym::SymbolId;
 use tensor::{Given, Tensor};
 
 use crate::cache::{Cache, SegmentFacts, Shapes};
+use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{FrontHalf, front};
 use crate::plan::Plan;
@@ -45,15 +47,41 @@ pub(crate) struct Model {
 pub struct Variant {
     /// Tells the variants of an executable apart.
     pub(crate) id: u64,
-    pub front: FrontHalf,
-    pub(crate) plan: Plan,
+    /// That of an engine is read where something is compiled, or looked at.
+    pub(crate) front: Arc<LateValue<FrontHalf>>,
+    pub(crate) plan: LateValue<Plan>,
+    /// The segment that is all of the plan, if one is.
+    pub(crate) only_segment: Option<FunctionId>,
+    /// The model's outputs; none where something must be known besides.
+    pub(crate) outputs: Vec<Port>,
     /// What is known of the runs that it is for.
     pub(crate) facts: Facts,
     /// What `setup` computed.
-    constants: Block,
-    pub setup: Specialisation,
+    pub(crate) constants: Constants,
+    pub(crate) setup: Arc<LateValue<Specialisation>>,
+    /// The weights that `setup` reads and that are not at hand: an engine keeps what was made of
+    /// them.
+    pub(crate) absent: BTreeSet<ConstantId>,
     /// One compile at a time. Of each segment, the code that there is for many extents.
-    compiling: Mutex<BTreeMap<FunctionId, Scopes>>,
+    pub(crate) compiling: Mutex<BTreeMap<FunctionId, Scopes>>,
+}
+
+/// A block of constants.
+#[derive(Debug)]
+pub(crate) enum Constants {
+    /// Computed here.
+    Computed(Block),
+    /// Computed before, and mapped.
+    Mapped(Bytes),
+}
+
+impl Constants {
+    pub(crate) fn bytes(&self) -> &[u8] {
+        match self {
+            Constants::Computed(block) => block.bytes(),
+            Constants::Mapped(bytes) => bytes,
+        }
+    }
 }
 
 impl Variant {
@@ -77,17 +105,40 @@ impl Variant {
         })?;
         let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
         run_setup(&setup, &mut constants, &model.options)?;
-        let plan = Plan::new(&front.module, front.plan, front.imported.parameters().len());
-        static VARIANTS: AtomicU64 = AtomicU64::new(0);
+        let plan = Plan::of(&front);
         Ok(Variant {
-            id: VARIANTS.fetch_add(1, Ordering::Relaxed),
-            plan,
-            front,
+            id: Variant::next_id(),
+            only_segment: plan.only_segment(),
+            outputs: front.outputs.clone(),
+            plan: LateValue::of(plan),
+            front: Arc::new(LateValue::of(front)),
             facts,
-            constants,
-            setup,
+            constants: Constants::Computed(constants),
+            setup: Arc::new(LateValue::of(setup)),
+            absent: BTreeSet::new(),
             compiling: Mutex::default(),
         })
+    }
+
+    /// A number that no other variant of this process has.
+    pub(crate) fn next_id() -> u64 {
+        static VARIANTS: AtomicU64 = AtomicU64::new(0);
+        VARIANTS.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// The front half of its compile.
+    pub fn front(&self) -> &FrontHalf {
+        &self.front
+    }
+
+    /// The code of `setup`.
+    pub fn setup(&self) -> &Specialisation {
+        &self.setup
+    }
+
+    /// What must be known of a run besides: nothing, where an engine has the variant.
+    pub(crate) fn needs(&self) -> &[Need] {
+        self.front.made().map_or(&[], |front| &front.needs)
     }
 
     /// Computes anew what `setup` makes of the weights, whose elements are others by now.
@@ -95,7 +146,25 @@ impl Variant {
     /// # Errors
     /// Faults while running.
     pub(crate) fn refit(&mut self, options: &Options) -> Result<()> {
-        run_setup(&self.setup, &mut self.constants, options)
+        if let Some(&id) = self.absent.first() {
+            let name = &self.front().module.constants[id].name;
+            return Err(Diagnostic::error(
+                codes::NOT_IN_ENGINE,
+                "the engine has not all weights of its model",
+            )
+            .at(format!("weight `{name}`"))
+            .because("an engine keeps what has been made of weights, not what it was made of")
+            .remedy("refit from the model file with the new weights")
+            .into());
+        }
+        let mut block =
+            match std::mem::replace(&mut self.constants, Constants::Mapped(Bytes::new())) {
+                Constants::Computed(block) => block,
+                Constants::Mapped(_) => Block::zeroed(self.setup.executable().constant_bytes())?,
+            };
+        let done = run_setup(&self.setup, &mut block, options);
+        self.constants = Constants::Computed(block);
+        done
     }
 
     /// Whether the variant is for runs of which this is known.
@@ -113,13 +182,14 @@ impl Variant {
 
     /// The variant, kept in the cache of the model.
     pub(crate) fn keep(self, cache: &Cache<Variant>) -> Arc<Variant> {
-        let bytes = self.constants.len() + self.setup.bytes();
+        let of_setup = self.setup.made().map_or(0, Specialisation::bytes);
+        let bytes = self.constant_bytes() + of_setup;
         cache.keep_variant(self, bytes)
     }
 
     /// Bytes of the block of constants.
     pub(crate) fn constant_bytes(&self) -> usize {
-        self.constants.len()
+        self.constants.bytes().len()
     }
 
     /// The code of the only segment for inputs of these shapes, compiled now where they are new;
@@ -132,7 +202,7 @@ impl Variant {
         model: &Model,
         inputs: &[Tensor],
     ) -> Result<Option<Arc<Specialisation>>> {
-        let Some(id) = self.plan.only_segment() else {
+        let Some(id) = self.only_segment else {
             return self.symbols(inputs).map(|_| None);
         };
         let facts = self.facts_of(id, Shapes::Of(inputs));
@@ -254,7 +324,7 @@ impl Variant {
             module: &self.front.module,
             function: &segment.function,
             symbols,
-            role: segment.role(&self.setup.lowered.constants.offsets),
+            role: segment.role(&self.setup.lowered().constants.offsets),
             target: &model.target,
             options: &model.options,
             given: Some(given_bytes),
@@ -281,7 +351,7 @@ impl Variant {
     /// values.
     fn is_one_of_many(&self) -> bool {
         self.facts != Facts::default()
-            || self.plan.only_segment().is_none()
+            || self.only_segment.is_none()
             || self.front.inputs.iter().any(|port| port.fixed_shape().is_none())
     }
 }

@@ -169,7 +169,7 @@ pub(super) fn passes(
     };
     executable.see_passes(variant, &mut |name, function| see(name, function))?;
     // What the last of them left was cut into these.
-    for function in variant.front.module.functions.values() {
+    for function in variant.front().module.functions.values() {
         see(&format!("cut: {}", function.name), function);
     }
     Ok(json!({ "lines": lines.lines, "nodes": lines.nodes, "stages": stages }))

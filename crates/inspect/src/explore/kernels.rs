@@ -77,7 +77,7 @@ impl<'a> Kernels<'a> {
     pub(super) fn loops(&self) -> Result<Value> {
         let (mut lines, mut kernels) = (LineTable::default(), Vec::new());
         for (specialisation, info) in &self.kernels {
-            let name = &specialisation.module.kernels[info.kernel].name;
+            let name = &specialisation.module().kernels[info.kernel].name;
             let (mut stages, mut statements) = (Vec::new(), Vec::new());
             for (step, mut kernel) in info.scheduling()? {
                 kernel.name.clone_from(name);
@@ -96,7 +96,7 @@ impl<'a> Kernels<'a> {
     /// The instructions of each kernel.
     pub(super) fn code(&self, executable: &Executable) -> Result<Value> {
         let code = |(specialisation, info): &(&Specialisation, &KernelInfo)| {
-            let kernel = &specialisation.module.kernels[info.kernel];
+            let kernel = &specialisation.module().kernels[info.kernel];
             let found = instructions(kernel, executable.target())?;
             let texts: Vec<&str> = found.iter().map(|it| it.text.as_str()).collect();
             let offsets: Vec<usize> = found.iter().map(|it| it.offset).collect();
@@ -113,7 +113,7 @@ fn model_nodes(
     info: &KernelInfo,
     nodes: &mut ModelNodes,
 ) -> Vec<usize> {
-    let lowered = &specialisation.lowered;
+    let lowered = specialisation.lowered();
     let function = match info.source.region {
         Some(region) => &lowered.regions[region].function,
         None => &lowered.function,
@@ -155,7 +155,7 @@ struct Touched {
 /// What each step touches, as `program::walk` counts them.
 fn touched(specialisation: &Specialisation) -> Vec<Touched> {
     let mut found = Vec::new();
-    let program = &specialisation.module.programs[specialisation.program];
+    let program = specialisation.program();
     program::walk(&program.steps, &mut |step| {
         let mut own = Touched::default();
         match step {

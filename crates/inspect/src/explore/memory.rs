@@ -10,7 +10,7 @@ use tilewright::compiled::{KernelInfo, Specialisation};
 
 /// The slots of the arena, by their numbers in the program, and how many steps there are.
 pub(super) fn plan(specialisation: &Specialisation) -> Value {
-    let program = &specialisation.module.programs[specialisation.program];
+    let program = specialisation.program();
     let mut steps = 0;
     program::walk(&program.steps, &mut |_| steps += 1);
     let values = values(specialisation);
@@ -38,8 +38,8 @@ pub(super) fn plan(specialisation: &Specialisation) -> Value {
 
 /// The name and type of the value in each slot that a kernel is given whole: the first there.
 fn values(specialisation: &Specialisation) -> BTreeMap<SlotId, (String, String)> {
-    let lowered = &specialisation.lowered;
-    let program = &specialisation.module.programs[specialisation.program];
+    let lowered = specialisation.lowered();
+    let program = specialisation.program();
     let mut infos: Vec<&KernelInfo> = lowered.kernels.iter().rev().collect();
     let (mut found, mut named) = (BTreeMap::new(), BTreeMap::new());
     program::walk(&program.steps, &mut |step| {

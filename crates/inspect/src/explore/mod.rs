@@ -47,7 +47,7 @@ pub fn explore(
 ) -> Result<Build> {
     let explanation = explain(executable, inputs)?;
     let (variant, met) = executable.met(inputs)?;
-    let mut nodes = graph::ModelNodes::of(&variant.front.imported);
+    let mut nodes = graph::ModelNodes::of(&variant.front().imported);
     let passes = graph::passes(executable, &variant, &mut nodes)?;
     let kernels = kernels::Kernels::of(&explanation, &met, &mut nodes);
     let memory: Vec<Value> = met.iter().map(|run| memory::plan(&run.specialisation)).collect();

@@ -32,7 +32,7 @@ pub(super) fn blame(
 ) -> Result<String> {
     let (variant, runs) = executable.met(inputs)?;
     let inputs = &*Value::components_of(inputs);
-    let front = &variant.front;
+    let front = variant.front();
     let halves = Halves::evaluate(executable, front, inputs)?;
     if let Some(found) = halves.first_difference(front, reference) {
         let culprit = culprit(executable, inputs, reference)?;
@@ -41,11 +41,11 @@ pub(super) fn blame(
     let declared = settings(executable, EvaluationPrecision::Declared);
     let segments =
         runs.iter().map(|run| (&*run.specialisation, operands(run, &halves.setup.results)));
-    let lowered: Vec<_> = std::iter::once((&variant.setup, Vec::new())).chain(segments).collect();
+    let lowered: Vec<_> = std::iter::once((variant.setup(), Vec::new())).chain(segments).collect();
     let mut values = Vec::new();
     for (half, inputs) in &lowered {
-        let function = &half.lowered.function;
-        let computed = Values::compute(function, &half.module, inputs, declared)?;
+        let function = &half.lowered().function;
+        let computed = Values::compute(function, half.module(), inputs, declared)?;
         let named = named(function, &computed);
         if let Some(found) = differing(reference, &named, false) {
             return Ok(format!("what binds and lowers graphs: {found}"));

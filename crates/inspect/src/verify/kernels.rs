@@ -107,9 +107,9 @@ impl Verifier<'_> {
         progress: &mut dyn FnMut(usize, usize, &str),
     ) -> Result<VerifyReport> {
         let (variant, runs) = self.executable.met(inputs)?;
-        let setup = &variant.setup;
-        let kernels = |run: &SegmentRun| run.specialisation.lowered.kernels.len();
-        let total = setup.lowered.kernels.len() + runs.iter().map(kernels).sum::<usize>();
+        let setup = variant.setup();
+        let kernels = |run: &SegmentRun| run.specialisation.lowered().kernels.len();
+        let total = setup.lowered().kernels.len() + runs.iter().map(kernels).sum::<usize>();
         let mut report = VerifyReport::default();
         let mut progress = |done: usize, name: &str| progress(done, total, name);
         let constants = self.half(setup, &[], &mut report, &mut progress)?;
@@ -143,9 +143,9 @@ impl Verifier<'_> {
         progress: &mut dyn FnMut(usize, &str),
     ) -> Result<Vec<Tensor>> {
         // The half's function, then its regions; in place of one, why it has no values.
-        let mut levels = vec![Ok(self.evaluated(half, &half.lowered.function, inputs)?)];
+        let mut levels = vec![Ok(self.evaluated(half, &half.lowered().function, inputs)?)];
         let level_of = |region: Option<usize>| region.map_or(0, |region| region + 1);
-        for region in &half.lowered.regions {
+        for region in &half.lowered().regions {
             let parent: &std::result::Result<EvaluatedFunction<'_>, String> =
                 &levels[level_of(region.parent)];
             let inputs = match parent {
@@ -159,7 +159,7 @@ impl Verifier<'_> {
         }
         let code = (self.code)(half)?;
         let mut named = BTreeSet::new();
-        for info in &half.lowered.kernels {
+        for info in &half.lowered().kernels {
             progress(report.kernels.len() + report.not_compared.len(), &info.name);
             named.insert(info.kernel);
             let (list, failure) = match &levels[level_of(info.source.region)] {
@@ -183,7 +183,7 @@ impl Verifier<'_> {
         inputs: &[Tensor],
     ) -> Result<EvaluatedFunction<'a>> {
         let settings = settings(self.executable, EvaluationPrecision::Declared);
-        let values = Values::compute(function, &half.module, inputs, settings)?;
+        let values = Values::compute(function, half.module(), inputs, settings)?;
         Ok(EvaluatedFunction { half, function, values })
     }
 
@@ -202,7 +202,7 @@ impl Verifier<'_> {
     fn differs_alone(&self, level: &EvaluatedFunction<'_>, node: NodeId) -> Result<bool> {
         let isolated = Arc::new(level.function.isolate(node));
         let alone = Specialisation::new(Request {
-            module: &level.half.module,
+            module: level.half.module(),
             function: &isolated,
             symbols: &BTreeMap::new(),
             role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
@@ -214,9 +214,9 @@ impl Verifier<'_> {
         let operands: BTreeSet<&ValueId> = level.function.nodes[node].operands.iter().collect();
         let inputs: Vec<Tensor> =
             operands.into_iter().map(|value| level.values.of[value].clone()).collect();
-        let level = self.evaluated(&alone, &alone.lowered.function, &inputs)?;
+        let level = self.evaluated(&alone, &alone.lowered().function, &inputs)?;
         let code = (self.code)(&alone)?;
-        let mut own = alone.lowered.kernels.iter().filter(|info| info.source.region.is_none());
+        let mut own = alone.lowered().kernels.iter().filter(|info| info.source.region.is_none());
         Ok(own.any(|info| !matches!(level.difference(&code, info), Ok(None))))
     }
 }
@@ -249,7 +249,7 @@ fn first_turn(
 fn without_nodes(half: &Specialisation, named: &BTreeSet<KernelId>) -> Vec<KernelVerdict> {
     let others = half.kernels().into_iter().filter(|kernel| !named.contains(kernel));
     let verdict = |id: KernelId| KernelVerdict {
-        kernel: half.module.kernels[id].name.clone(),
+        kernel: half.module().kernels[id].name.clone(),
         nodes: Vec::new(),
         failure: Some("it computes no node: it counts turns, or is called as it is".to_owned()),
     };
@@ -259,7 +259,7 @@ fn without_nodes(half: &Specialisation, named: &BTreeSet<KernelId>) -> Vec<Kerne
 impl EvaluatedFunction<'_> {
     /// Runs one kernel on the evaluator's values; says what differs first, if something does.
     fn difference(&self, code: &Arc<Code>, info: &KernelInfo) -> Result<Option<String>> {
-        let (kernels, source) = (&self.half.module.kernels, &info.source);
+        let (kernels, source) = (&self.half.module().kernels, &info.source);
         let kernel = &kernels[info.kernel];
         let buffers = kernel.parameters.iter().map(|&parameter| &kernel.buffers[parameter]);
         let arguments: Vec<(ValueId, &Buffer)> =
@@ -385,10 +385,10 @@ mod tests {
         let options = Options { threads: Some(1), ..Options::default() };
         let executable = tilewright::compile(model, &options).expect("the model compiles");
         let code = |half: &Specialisation| {
-            let mut module = Module::clone(&half.module);
+            let mut module = half.module().clone();
             spoil(&mut module, half, spoiled, ScalarFunction::Max, ScalarFunction::Min);
             let target = executable.target();
-            let linked = compile_program(&module, half.program, &[], target, &options)?;
+            let linked = compile_program(&module, half.lowered().program, &[], target, &options)?;
             Ok(linked.code().clone())
         };
         let verifier = Verifier { executable: &executable, code: &code };
@@ -409,7 +409,7 @@ mod tests {
         from: ScalarFunction,
         to: ScalarFunction,
     ) {
-        for info in &half.lowered.kernels {
+        for info in &half.lowered().kernels {
             if meant(&info.source) {
                 let body = &mut module.kernels[info.kernel].body;
                 loops::visit::walk_values_mut(body, &mut |value| {
@@ -449,12 +449,12 @@ mod tests {
         let module = Module { functions, ..Module::default() };
         let executable = tilewright::compile_module(module, &options).expect("it compiles");
         let code = |half: &Specialisation| {
-            let mut module = Module::clone(&half.module);
+            let mut module = half.module().clone();
             if let Some((from, to)) = spoiled {
                 spoil(&mut module, half, |_| true, from, to);
             }
             let target = executable.target();
-            let linked = compile_program(&module, half.program, &[], target, &options)?;
+            let linked = compile_program(&module, half.lowered().program, &[], target, &options)?;
             Ok(linked.code().clone())
         };
         let mut input = tensor::random::random(DType::F32, &[4, 1000], 1);

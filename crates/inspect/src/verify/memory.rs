@@ -24,7 +24,7 @@ const GROSS: Tolerance =
 
 /// The first result of `setup` that is not what the evaluator computes.
 pub(super) fn constants(variant: &Variant, values: &Values) -> Option<String> {
-    let lowered = &variant.setup.lowered;
+    let lowered = variant.setup().lowered();
     let offsets = lowered.constants.offsets.iter().zip(lowered.function.results());
     offsets.zip(&values.results).find_map(|((&offset, &value), expected)| {
         let mut actual = Tensor::zeros(expected.dtype(), expected.shape());
@@ -56,8 +56,8 @@ pub(super) fn watch(
     is_meant: &dyn Fn(usize, usize) -> bool,
 ) -> Result<Vec<(SeenValue, Tensor)>> {
     let half = &*stage.specialisation;
-    let lowered = &half.lowered;
-    let mut program = half.module.programs[half.program].clone();
+    let lowered = half.lowered();
+    let mut program = half.program().clone();
     let mut outputs = half.new_outputs()?;
     let mut seen = Vec::new();
     let kernels = lowered.kernels.iter().enumerate();
@@ -101,13 +101,13 @@ pub(super) fn watch(
     }
     program.steps = steps;
     let code = half.executable().code().clone();
-    let watched = link(&half.module.kernels, &program, code, &BTreeMap::new())?;
+    let watched = link(&half.module().kernels, &program, code, &BTreeMap::new())?;
     let mut state = runtime::State::new(Arc::new(watched), executable.threads())?;
     variant.call(half, &mut state, &stage.operands, &mut outputs)?.run()?;
     let copies = outputs.split_off(half.outputs.len());
     let value = |(seen, bytes): (SeenValue, Tensor)| {
         let info = &lowered.kernels[seen.kernel];
-        let code = &half.module.kernels[info.kernel];
+        let code = &half.module().kernels[info.kernel];
         let places = code.buffers[code.parameters[seen.argument]].byte_places();
         let like = like(&lowered.function, info.source.arguments[seen.argument]);
         let value = read(bytes.bytes(), &places, &like);
@@ -133,7 +133,7 @@ pub(super) fn first_difference(
     stage: &SegmentRun,
     values: &Values,
 ) -> Result<Option<String>> {
-    let lowered = &stage.specialisation.lowered;
+    let lowered = stage.specialisation.lowered();
     let function = &lowered.function;
     for (seen, actual) in watch(executable, variant, stage, &|_, _| true)? {
         let info = &lowered.kernels[seen.kernel];

@@ -81,9 +81,9 @@ impl fmt::Display for Sample {
 /// Inputs that do not fit.
 pub(super) fn operations(executable: &Executable, inputs: &[Value]) -> Result<u64> {
     let (variant, runs) = executable.met(inputs)?;
-    let of_half = |half: &Specialisation| of_function(&half.lowered.function);
+    let of_half = |half: &Specialisation| of_function(&half.lowered().function);
     let main = runs.iter().map(|run| of_half(&run.specialisation)).fold(0, u64::saturating_add);
-    Ok(main.saturating_add(of_half(&variant.setup)).saturating_mul(EVALUATIONS))
+    Ok(main.saturating_add(of_half(variant.setup())).saturating_mul(EVALUATIONS))
 }
 
 fn of_function(function: &Function) -> u64 {
@@ -133,13 +133,13 @@ impl Verifier<'_> {
     ) -> Result<VerifyReport> {
         let (variant, runs) = self.executable.met(inputs)?;
         let mut report = VerifyReport::default();
-        let setup = &variant.setup;
-        if of_function(&setup.lowered.function) <= most / SHARE {
-            let done = setup.lowered.kernels.len();
+        let setup = variant.setup();
+        if of_function(&setup.lowered().function) <= most / SHARE {
+            let done = setup.lowered().kernels.len();
             let mut of_setup = |at: usize, name: &str| progress(at, done, name);
             self.half(setup, &[], &mut report, &mut of_setup)?;
         } else {
-            let infos = setup.lowered.kernels.iter();
+            let infos = setup.lowered().kernels.iter();
             report.not_compared.extend(infos.map(|info| left_out(info, "`setup` is too large")));
         }
         let (mut left, mut kernels) = (most / SHARE, report.kernels.len());
@@ -148,7 +148,7 @@ impl Verifier<'_> {
             let half = &*run.specialisation;
             let candidates: Vec<Candidate<'_>> = candidates(half, &mut report.not_compared);
             kernels += candidates.len();
-            let picked = pick(&half.lowered.function, candidates, &mut left);
+            let picked = pick(&half.lowered().function, candidates, &mut left);
             chosen += picked.len();
             self.picked(&variant, run, picked, &mut report, progress)?;
         }
@@ -183,7 +183,7 @@ impl Verifier<'_> {
             });
             let given: Vec<Tensor> = given.collect();
             let declared = settings(self.executable, EvaluationPrecision::Declared);
-            let values = Values::compute(&part, &half.module, &given, declared)?;
+            let values = Values::compute(&part, half.module(), &given, declared)?;
             let level = EvaluatedFunction { half, function: &part, values };
             let failure = self.failure(&level, &code, info)?;
             let (kernel, nodes) = (info.name.clone(), info.nodes.clone());
@@ -204,11 +204,11 @@ fn candidates<'a>(
     not_compared: &mut Vec<KernelVerdict>,
 ) -> Vec<Candidate<'a>> {
     let places = places(half);
-    let kernels = half.lowered.kernels.iter().enumerate();
+    let kernels = half.lowered().kernels.iter().enumerate();
     let candidate = |(number, info): (usize, &'a KernelInfo)| {
         let candidate = match info.source.region {
             Some(_) => Err("of a sample, kernels of loops and branches are left out"),
-            None => candidate(&half.lowered.function, number, info, &places)
+            None => candidate(&half.lowered().function, number, info, &places)
                 .ok_or("of a sample, it is left out: it reads what has no place in memory"),
         };
         candidate.map_err(|why| not_compared.push(left_out(info, why))).ok()
@@ -218,7 +218,7 @@ fn candidates<'a>(
 
 /// Where a run has the values that kernels read and write.
 fn places(half: &Specialisation) -> BTreeMap<ValueId, Place> {
-    let kernels = half.lowered.kernels.iter().enumerate();
+    let kernels = half.lowered().kernels.iter().enumerate();
     let kernels = kernels.filter(|(_, info)| info.source.region.is_none());
     let arguments = kernels.flat_map(|(number, info)| {
         let arguments = info.source.arguments.iter().enumerate();

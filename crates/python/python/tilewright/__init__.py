@@ -21,7 +21,7 @@ from ._errors import (
     RunError,
     TargetError,
 )
-from ._model import CompiledModel, Port, compile
+from ._model import CompiledModel, Port, compile, load
 from ._quantise import Quantised, quantise
 from ._reports import (
     Comparison,

@@ -168,6 +168,11 @@ class CompiledModel:
         """Makes the code for inputs of these shapes now rather than in the first run."""
         self._native.prepare(self._feed(values, named))
 
+    def save(self, path) -> None:
+        """Saves what has been compiled so far as an engine file, which :func:`load` runs without
+        the model, and without compiling; the code for shapes that were met goes along."""
+        self._native.save(path)
+
     def statistics(self) -> dict:
         """Kernels, and bytes of code, constants and arena, of all shapes compiled so far."""
         return self._native.statistics()
@@ -290,6 +295,18 @@ def compile(
     if type(model).__module__.partition(".")[0] == "torch":
         return _exported_program(model, given)
     return CompiledModel(model_argument(model), given)
+
+
+def load(path, *, threads=None, limits=None) -> CompiledModel:
+    """Loads an engine file, which :meth:`CompiledModel.save` or ``tilewright compile --emit engine``
+    has written: it is mapped, and nothing is compiled.
+
+    Raises :class:`FileError` for a file that is damaged, or of another version.
+    """
+    if not isinstance(path, (str, bytes, os.PathLike)):
+        raise TypeError(f"path: expected the path of an engine file, not {type(path).__qualname__}")
+    given = options(**{**NO_OPTIONS, "threads": threads, "limits": limits})
+    return CompiledModel(model_argument(os.fsdecode(path)), given)
 
 
 def _exported_program(model, given):
