@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
-"""Compares TensorFlow Lite files with LiteRT's reference kernels, on made-up inputs.
+"""Compares TensorFlow Lite files with the interpreters that there are for them, on made-up inputs.
 
-    pip install ai-edge-litert
+    pip install ai-edge-litert tflite-micro
     python bench/tflite.py [--tilewright BINARY] [--runs N] [--target NAME] FILE.tflite...
     python bench/tflite.py --operators [--only NAME] [--keep FOLDER]
 
-The oracle is LiteRT's interpreter with `OpResolverType.BUILTIN_REF`. Outputs of integers must be the
-same to the bit; of floats the largest difference must be at most 1e-5 of the output's largest value.
-`--operators` writes a model for each use of an operator in `tflite_operators.py` and compares that.
+The oracles are LiteRT's reference kernels (`OpResolverType.BUILTIN_REF`), its default kernels without
+delegates, and TensorFlow Lite Micro. Their integers differ in the last bit in few operators, so how
+many elements differ is told for each. A model is right if its integers are those of one of them to the
+bit, and its floats differ from LiteRT's by at most 1e-5 of the output's largest value. `--operators`
+writes a model for each use of an operator in `tflite_operators.py` and compares that.
 """
 
 import argparse
@@ -38,6 +40,7 @@ def parser():
     options.add_argument("--operators", action="store_true", help="models of one operator each")
     options.add_argument("--only", help="with --operators: the names that contain this")
     options.add_argument("--keep", type=pathlib.Path, help="with --operators: where models stay")
+    options.add_argument("--with-micro", action="store_true", help="also TensorFlow Lite Micro")
     options.add_argument("--json", type=pathlib.Path, help="where results go")
     return options
 
@@ -63,62 +66,127 @@ def command(*words):
     return done.stdout
 
 
-def compare(path, arguments, folder):
-    """What a file's outputs differ by: a dictionary for each output."""
-    import numpy as np
+def litert(path, kind):
     from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
     try:
-        oracle = Interpreter(
-            model_path=str(path),
-            experimental_op_resolver_type=OpResolverType.BUILTIN_REF,
-            num_threads=1,
-        )
+        kind = getattr(OpResolverType, kind)
+        oracle = Interpreter(str(path), experimental_op_resolver_type=kind, num_threads=1)
         oracle.allocate_tensors()
     except (RuntimeError, ValueError) as error:
         raise common.Failed(f"LiteRT: {str(error).splitlines()[0]}") from error
     inputs, outputs = oracle.get_input_details(), oracle.get_output_details()
-    ports = json.loads(command(arguments.tilewright, "info", path, "--json"))
-    rows = [{"name": port["name"], "elements": 0, "differ": 0, "most": 0} for port in ports["outputs"]]
-    for run in range(arguments.runs):
-        random = np.random.default_rng(run)
-        words = []
-        for place, (detail, port) in enumerate(zip(inputs, ports["inputs"], strict=True)):
-            value = given(detail, random, detail["shape"])
+
+    def run(values):
+        for detail, value in zip(inputs, values, strict=True):
             oracle.set_tensor(detail["index"], value)
-            np.save(folder / f"input{place}.npy", value)
-            words += ["--input", f"{port['name']}={folder / f'input{place}.npy'}"]
         try:
             oracle.invoke()
         except RuntimeError as error:
             raise common.Failed(f"LiteRT: {str(error).splitlines()[0]}") from error
+        return [oracle.get_tensor(detail["index"]).copy() for detail in outputs]
+
+    return inputs, run
+
+
+def micro(path, count):
+    """The outputs by TensorFlow Lite Micro, in a process of its own, since it may abort."""
+
+    def run(values):
+        import numpy as np
+
+        with tempfile.TemporaryDirectory() as name:
+            np.savez(f"{name}/in.npz", *values)
+            words = [sys.executable, __file__, "--micro", path, str(count), name]
+            done = subprocess.run([str(word) for word in words], capture_output=True)
+            if done.returncode:
+                raise common.Failed("TensorFlow Lite Micro does not run it")
+            found = np.load(f"{name}/out.npz")
+            return [found[key] for key in found.files]
+
+    return run
+
+
+def run_micro(path, count, folder):
+    import numpy as np
+    from tflite_micro import runtime
+
+    oracle = runtime.Interpreter.from_file(path)
+    given = np.load(f"{folder}/in.npz")
+    for place, key in enumerate(given.files):
+        oracle.set_input(given[key], place)
+    oracle.invoke()
+    np.savez(f"{folder}/out.npz", *[oracle.get_output(place) for place in range(int(count))])
+
+
+def difference(wanted, own):
+    """How many elements of a value are wrong, and by how much."""
+    import numpy as np
+
+    if wanted.dtype != own.dtype or wanted.size != own.size:
+        raise common.Failed(f"{own.dtype}{own.shape}, not {wanted.dtype}{wanted.shape}")
+    own = own.reshape(wanted.shape)
+    if wanted.dtype.kind != "f":
+        far = np.abs(wanted.astype(np.int64) - own.astype(np.int64))
+        return int(np.count_nonzero(far)), int(far.max(initial=0))
+    same = np.isnan(wanted) & np.isnan(own) | (wanted == own)
+    far = np.abs(np.where(same, 0, wanted - own))
+    largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-30)
+    most = float(far.max(initial=0) / largest)
+    most = most if np.isfinite(most) else 1e30
+    return int(np.count_nonzero(far > TOLERANCE * largest)), most
+
+
+def compare(path, arguments, folder):
+    """For each oracle how many elements of all outputs differ, and by how much; none of what it does
+    not run."""
+    import numpy as np
+
+    ports = json.loads(command(arguments.tilewright, "info", path, "--json"))
+    runs, rows, reasons = {}, {}, []
+    for name, kind in [("reference", "BUILTIN_REF"), ("default", "BUILTIN_WITHOUT_DEFAULT_DELEGATES")]:
+        try:
+            inputs, runs[name] = litert(path, kind)
+        except common.Failed as failure:
+            reasons.append(str(failure))
+    if not runs:
+        raise common.Failed(reasons[0])
+    if arguments.with_micro:
+        runs["micro"] = micro(path, len(ports["outputs"]))
+    for run in range(arguments.runs):
+        random = np.random.default_rng(run)
+        values, words = [], []
+        for place, (detail, port) in enumerate(zip(inputs, ports["inputs"], strict=True)):
+            values.append(given(detail, random, detail["shape"]))
+            np.save(folder / f"input{place}.npy", values[-1])
+            words += ["--input", f"{port['name']}={folder / f'input{place}.npy'}"]
         result = folder / "outputs.npz"
         target = ["--target", arguments.target, "--threads", 1]
         command(arguments.tilewright, "run", path, *words, *target, "--output", result)
         found = np.load(result)
-        for row, detail in zip(rows, outputs, strict=True):
-            wanted, own = oracle.get_tensor(detail["index"]), found[row["name"]]
-            if wanted.dtype != own.dtype or wanted.shape != own.shape:
-                raise common.Failed(f"{own.dtype}{own.shape}, not {wanted.dtype}{wanted.shape}")
-            row["elements"] += wanted.size
-            if wanted.dtype.kind == "f":
-                both = np.isnan(wanted) & np.isnan(own) | (wanted == own)
-                far = np.abs(np.where(both, 0, wanted - own))
-                largest = np.abs(wanted[np.isfinite(wanted)]).max(initial=1e-30)
-                most = float(far.max(initial=0) / largest)
-                most = most if np.isfinite(most) else float("inf")
-                row["differ"] += int(np.count_nonzero(far > TOLERANCE * largest))
-            else:
-                far = np.abs(wanted.astype(np.int64) - own.astype(np.int64))
-                most = int(far.max(initial=0))
-                row["differ"] += int(np.count_nonzero(far))
-            row["most"] = max(row["most"], most)
-    return rows
+        for name, oracle in list(runs.items()):
+            try:
+                wanted = oracle(values)
+            except common.Failed as failure:
+                reasons.append(str(failure))
+                del runs[name]
+                continue
+            row = rows.setdefault(name, {"elements": 0, "differ": 0, "most": 0})
+            for value, port in zip(wanted, ports["outputs"], strict=True):
+                differ, most = difference(value, found[port["name"]])
+                row["elements"] += value.size
+                row["differ"] += differ
+                row["most"] = max(row["most"], most)
+    if not runs:
+        raise common.Failed(reasons[0])
+    return {name: row for name, row in rows.items() if name in runs}
 
 
 def main():
+    if sys.argv[1:2] == ["--micro"]:
+        return run_micro(*sys.argv[2:])
     arguments = parser().parse_args()
-    results, failed = {}, 0
+    results, failed, same = {}, 0, {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         models = [(path.name, path) for path in arguments.models]
@@ -135,17 +203,22 @@ def main():
                 rows, failed = str(error), failed + 1
                 print(f"{name}: {rows}", flush=True)
             else:
-                wrong = any(row["differ"] for row in rows)
+                wrong = all(row["differ"] for row in rows.values())
                 failed += wrong
-                for row in rows:
-                    text = f"{row['differ']} of {row['elements']} differ, by at most {row['most']:.3g}"
-                    if wrong or not arguments.operators:
-                        print(f"{name}: {row['name']}: {text}", flush=True)
+                text = "; ".join(
+                    f"{oracle} {row['differ']} of {row['elements']}, {row['most']:.2g}"
+                    for oracle, row in rows.items()
+                )
+                if wrong or not arguments.operators or any(row["differ"] for row in rows.values()):
+                    print(f"{name}: {text}", flush=True)
+                for oracle, row in rows.items():
+                    same[oracle] = same.get(oracle, 0) + (row["differ"] == 0)
             results[name] = rows
-    print(f"{len(results) - failed} of {len(results)} are right")
+    each = ", ".join(f"{count} as {oracle}" for oracle, count in same.items())
+    print(f"{len(results) - failed} of {len(results)} are right: {each}")
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=1) + "\n")
-    sys.exit(bool(failed))
+    return sys.exit(bool(failed))
 
 
 if __name__ == "__main__":

@@ -155,7 +155,7 @@ def convolutions():
                 [
                     Tensor(FLOAT, data),
                     const(FLOAT, numbers(*shape)),
-                    const(FLOAT, numbers(channels, seed=1)) if number % 2 == 0 else None,
+                    const(FLOAT, numbers(channels, seed=1)),
                 ],
                 [Tensor(FLOAT, result)], kind, **own,
             )  # fmt: skip
@@ -388,7 +388,8 @@ def unary():
             for operator in ("RELU", "RELU6", "RELU_N1_TO_1"):
                 for out in (step, step * 0.6):
                     yield Use(operator, [Tensor(dtype, shape, step, zero[1])],
-                              [Tensor(dtype, shape, out, zero[2])], version=2)  # fmt: skip
+                              [Tensor(dtype, shape, out, zero[2])],
+                              version=1 if operator == "RELU_N1_TO_1" else 2)  # fmt: skip
             low = -128 if dtype == INT8 else 0
             yield Use("LOGISTIC", [Tensor(dtype, shape, step, zero[1])],
                       [Tensor(dtype, shape, 1 / 256, low)], version=2)  # fmt: skip

@@ -5,7 +5,7 @@
 
 use front::{Accepted, Graph, Operand, Padding, TransposedAxis, Windows, shape_error, unsupported};
 use sym::Expr;
-use tensor::DType;
+use tensor::{DType, Tensor};
 
 use crate::node::{Activation, Affine, Lowered, Node};
 use crate::quantised::{Multipliers, centred, finish, times, times_wide};
@@ -19,8 +19,18 @@ pub(super) const LAST: [usize; 4] = [0, 2, 3, 1];
 enum Arithmetic {
     /// They are numbers.
     Plain,
-    /// Sums are i32, or i64 for factors of 16 bits.
-    Scaled { by: Multipliers, wide: bool, result: Affine },
+    /// The sums are brought to the result's scale.
+    Scaled(Rescale, Affine),
+}
+
+/// How sums are brought to another scale.
+enum Rescale {
+    /// Sums of 32 bits by multipliers of 31 bits.
+    Short(Multipliers),
+    /// Sums of 64 bits by multipliers of 15 bits.
+    Wide(Multipliers),
+    /// Sums of 64 bits by the factors themselves, in double precision.
+    Exact(Vec<f64>),
 }
 
 /// The factors of a sum of products, in the types in which they are multiplied.
@@ -39,8 +49,8 @@ struct Places {
     weights: usize,
     bias: usize,
     scaled_axis: i32,
-    /// Whether the scales of the factors are multiplied in single precision where there is one each.
-    rounds_scales: bool,
+    /// Whether sums of 64 bits are scaled in double precision.
+    exact: bool,
 }
 
 impl Factors {
@@ -56,37 +66,33 @@ impl Factors {
         let entry = node.tensor(places.weights)?;
         let (scales, zeros) = (entry.scales()?, entry.zero_points()?);
         let (own, result) = (node.affine(places.data)?, node.result_affine()?);
-        let channels = rank - 1;
-        let by = match scales {
-            [scale] if places.rounds_scales || data.dtype() == DType::U8 => {
-                Multipliers::single(f64::from(own.scale * scale) / result.wide())
+        if scales.len() > 1 {
+            if entry.quantisation.axis != places.scaled_axis {
+                return Err(entry.refused("its scales go along another axis than channels"));
             }
-            [scale] => Multipliers::single(own.wide() * f64::from(*scale) / result.wide()),
-            scales => {
-                if entry.quantisation.axis != places.scaled_axis {
-                    return Err(entry.refused("its scales go along another axis than channels"));
-                }
-                if entry.shape.get(places.scaled_axis as usize) != Some(&(scales.len() as i32)) {
-                    return Err(entry.refused("it has not as many scales as channels"));
-                }
-                let scale = |scale: &f32| own.wide() * f64::from(*scale) / result.wide();
-                Multipliers::along(channels, scales.iter().map(scale))
+            if entry.shape.get(places.scaled_axis as usize) != Some(&(scales.len() as i32)) {
+                return Err(entry.refused("it has not as many scales as channels"));
             }
-        };
+        }
+        let by = scales.iter().map(|scale| own.wide() * f64::from(*scale) / result.wide());
+        let along = || Multipliers::along(rank - 1, by.clone());
         if scales.len() > 1 && zeros.iter().any(|zero| *zero != 0) {
             return Err(entry.refused("it has zero points along an axis"));
         }
         let zero_point = zeros.first().copied().unwrap_or(0);
         let mut data = centred(graph, &data, own)?;
         let mut weights = centred(graph, &weights, Affine { scale: 1.0, zero_point })?;
-        let wide = node.tensor(places.data)?.dtype()? == DType::I16;
+        let mut rescale = Rescale::Short(along());
         let mut sum = (DType::I32, DType::I32);
-        if wide {
+        if node.tensor(places.data)?.dtype()? == DType::I16 {
             (data, weights) = (graph.cast(&data, DType::I64)?, graph.cast(&weights, DType::I64)?);
             sum = (DType::I64, DType::I64);
+            rescale = match places.exact {
+                true => Rescale::Exact(by.collect()),
+                false => Rescale::Wide(along()),
+            };
         }
-        let arithmetic = Arithmetic::Scaled { by, wide, result };
-        Ok(Factors { data, weights, sum, arithmetic })
+        Ok(Factors { data, weights, sum, arithmetic: Arithmetic::Scaled(rescale, result) })
     }
 
     /// A result of sums: with their bias, on the result's scale, behind the fused activation.
@@ -101,8 +107,8 @@ impl Factors {
         if let Some(bias) = bias {
             let bias = match self.arithmetic {
                 Arithmetic::Plain => bias,
-                Arithmetic::Scaled { .. } if bias.dtype().is_integer() => bias,
-                Arithmetic::Scaled { .. } => return Err(unsupported("a bias of floats")),
+                Arithmetic::Scaled(..) if bias.dtype().is_integer() => bias,
+                Arithmetic::Scaled(..) => return Err(unsupported("a bias of floats")),
             };
             let bias = graph.cast(&bias, sum.dtype())?;
             let flat = bias.shape().iter().product::<Expr>();
@@ -112,17 +118,35 @@ impl Factors {
         }
         match &self.arithmetic {
             Arithmetic::Plain => activation.of(graph, &sum),
-            Arithmetic::Scaled { by, wide, result } => {
+            Arithmetic::Scaled(rescale, result) => {
                 let dtype = node.dtype()?;
                 let range = activation.integers(*result, dtype)?;
-                let scaled = match wide {
-                    true => times_wide(graph, &sum, by)?,
-                    false => times(graph, &sum, by)?,
+                let scaled = match rescale {
+                    Rescale::Short(by) => times(graph, &sum, by)?,
+                    Rescale::Wide(by) => times_wide(graph, &sum, by)?,
+                    Rescale::Exact(by) => times_exactly(graph, &sum, by)?,
                 };
                 finish(graph, &scaled, *result, range, dtype)
             }
         }
     }
+}
+
+/// An i64 times factors along the last axis in double precision, next to a whole number, halves
+/// away from zero; as i32.
+fn times_exactly(graph: &mut Graph, sum: &Operand, by: &[f64]) -> Accepted<Operand> {
+    let wide = graph.cast(sum, DType::F64)?;
+    let factor = match by {
+        [one] => graph.number(DType::F64, *one),
+        all => {
+            let factors = front::constant_value("", Tensor::from_slice(&[all.len()], all), false);
+            graph.broadcast_axis(&factors, sum.shape(), sum.rank() - 1)?
+        }
+    };
+    let product = graph.mul(&wide, &factor)?;
+    let whole = super::quantise::rounded_away(graph, &product)?;
+    let whole = graph.clamp(&whole, f64::from(i32::MIN / 2), f64::from(i32::MAX / 2))?;
+    graph.cast(&whole, DType::I32)
 }
 
 /// Weights of integers as the numbers that they stand for.
@@ -177,7 +201,7 @@ pub(super) fn convolution(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let dilations = positive(&dilations, "a dilation")?;
     let padding = padding(options.number(0, 0)?)?;
     let activation = options.activation(3)?;
-    let places = Places { data: 0, weights: 1, bias: 2, scaled_axis: 0, rounds_scales: false };
+    let places = Places { data: 0, weights: 1, bias: 2, scaled_axis: 0, exact: false };
     convolve(node, graph, places, (strides, dilations), (padding, activation), None)
 }
 
@@ -189,7 +213,7 @@ pub(super) fn depthwise(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let dilations = positive(&dilations, "a dilation")?;
     let padding = padding(options.number(0, 0)?)?;
     let activation = options.activation(4)?;
-    let places = Places { data: 0, weights: 1, bias: 2, scaled_axis: 3, rounds_scales: false };
+    let places = Places { data: 0, weights: 1, bias: 2, scaled_axis: 3, exact: false };
     let order = Some([3, 0, 1, 2]);
     convolve(node, graph, places, (strides, dilations), (padding, activation), order)
 }
@@ -235,7 +259,7 @@ pub(super) fn transposed(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let same = padding(options.number(0, 0)?)?[0] == Padding::SameUpper;
     let activation = options.activation(3)?;
     let shape = node.integers(0, "output_shape")?;
-    let places = Places { data: 2, weights: 1, bias: 3, scaled_axis: 0, rounds_scales: false };
+    let places = Places { data: 2, weights: 1, bias: 3, scaled_axis: 0, exact: false };
     let (data, weights) = (node.input(2)?, node.input(1)?);
     of_four_axes(&data, "the data")?;
     of_four_axes(&weights, "the weights")?;
@@ -282,7 +306,7 @@ pub(super) fn fully_connected(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if weights.rank() != 2 {
         return Err(shape_error(format!("the weights have {} axes, not 2", weights.rank())));
     }
-    let places = Places { data: 0, weights: 1, bias: 2, scaled_axis: 0, rounds_scales: false };
+    let places = Places { data: 0, weights: 1, bias: 2, scaled_axis: 0, exact: true };
     let factors = Factors::of(node, graph, places, 2)?;
     let (outputs, inputs) = (weights.shape()[0].clone(), weights.shape()[1].clone());
     let own = factors.data.shape().to_vec();
@@ -338,7 +362,7 @@ pub(super) fn batch_matmul(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Ok(vec![sum]);
     }
     let (a, b, result) = (node.affine(0)?, node.affine(1)?, node.result_affine()?);
-    let by = Multipliers::single(f64::from(a.scale * b.scale) / result.wide());
+    let by = Multipliers::single(a.wide() * b.wide() / result.wide());
     let scaled = match sum.dtype() {
         DType::I64 => times_wide(graph, &sum, &by)?,
         _ => times(graph, &sum, &by)?,

@@ -3,12 +3,12 @@
 use front::{Accepted, Graph, Operand, gather_axis, unsupported};
 use graph::Op;
 use sym::Expr;
-use tensor::{DType, Reduction};
+use tensor::{DType, Reduction, Scalar};
 
 use super::elementwise::not_quantised;
 use crate::fixed_point::Multiplier;
 use crate::node::{Lowered, Node, integer_range};
-use crate::quantised::{Multipliers, finish, times, times_wide};
+use crate::quantised::{Multipliers, finish, times};
 
 /// A reduction of elements that is the same for all types.
 pub(super) fn reduce(node: &Node<'_>, graph: &mut Graph, reduction: Reduction) -> Lowered {
@@ -44,16 +44,12 @@ pub(super) fn total(node: &Node<'_>, graph: &mut Graph, is_mean: bool) -> Lowere
         let significand = (i64::from(by.significand) << shift.max(0)) / count;
         by = Multiplier { significand: significand as i32, exponent: by.exponent - shift };
     }
-    let is_short = x.dtype().bits() <= 8;
-    let wide = graph.cast(&x, if is_short { DType::I32 } else { DType::I64 })?;
+    let wide = graph.cast(&x, DType::I32)?;
     let sum = graph.reduce_axes(&wide, &axes, Reduction::Sum, keep)?;
-    let zeros = graph.number(sum.dtype(), f64::from(own.zero_point) * count as f64);
+    let zeros = Scalar::from_i64(DType::I32, i64::from(own.zero_point).wrapping_mul(count));
+    let zeros = Operand::of_scalar(zeros);
     let sum = if own.zero_point == 0 { sum } else { graph.sub(&sum, &zeros)? };
-    let by = Multipliers::of_one(by);
-    let scaled = match is_short {
-        true => times(graph, &sum, &by)?,
-        false => times_wide(graph, &sum, &by)?,
-    };
+    let scaled = times(graph, &sum, &Multipliers::of_one(by))?;
     Ok(vec![finish(graph, &scaled, result, integer_range(dtype), dtype)?])
 }
 
@@ -135,7 +131,7 @@ pub(super) fn gather_tuples(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 pub(super) fn scatter_tuples(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (index, updates) = (node.input(0)?, node.input(1)?);
     let shape = super::movement::shape_of(node, 2, "shape")?;
-    let zeros = graph.full(&shape, tensor::Scalar::zero(updates.dtype()))?;
+    let zeros = graph.full(&shape, Scalar::zero(updates.dtype()))?;
     let operands = tuples(graph, &index, &shape)?;
     let axes: Vec<usize> = (0..operands.len()).collect();
     let op = Op::Scatter { axes, batch: 0, position: 0, reduction: Some(Reduction::Sum) };
