@@ -4,12 +4,14 @@
     pip install ai-edge-litert tflite-micro
     python bench/tflite.py [--tilewright BINARY] [--runs N] [--target NAME] FILE.tflite...
     python bench/tflite.py --operators [--only NAME] [--keep FOLDER]
+    python bench/tflite.py --record crates/import-tflite/tests/operators.npz
 
 The oracles are LiteRT's reference kernels (`OpResolverType.BUILTIN_REF`), its default kernels without
 delegates, and TensorFlow Lite Micro. Their integers differ in the last bit in few operators, so how
 many elements differ is told for each. A model is right if its integers are those of one of them to the
 bit, and its floats differ from LiteRT's by at most 1e-5 of the output's largest value. `--operators`
-writes a model for each use of an operator in `tflite_operators.py` and compares that.
+writes a model for each use of an operator in `tflite_operators.py` and compares that. `--record` writes
+some of them with inputs and the outputs of an oracle: the importer's tests.
 """
 
 import argparse
@@ -40,6 +42,7 @@ def parser():
     options.add_argument("--operators", action="store_true", help="models of one operator each")
     options.add_argument("--only", help="with --operators: the names that contain this")
     options.add_argument("--keep", type=pathlib.Path, help="with --operators: where models stay")
+    options.add_argument("--record", type=pathlib.Path, help="writes a few models with their outputs")
     options.add_argument("--with-micro", action="store_true", help="also TensorFlow Lite Micro")
     options.add_argument("--json", type=pathlib.Path, help="where results go")
     return options
@@ -182,10 +185,49 @@ def compare(path, arguments, folder):
     return {name: row for name, row in rows.items() if name in runs}
 
 
+def record(path):
+    """Writes the first models of each operator and types, with inputs and an oracle's outputs."""
+    import numpy as np
+    import tflite_operators
+
+    entries, counts = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, model in tflite_operators.write(pathlib.Path(folder)):
+            kind = name.rsplit("_", 1)[0]
+            counts[kind] = counts.get(kind, 0) + 1
+            if counts[kind] > (3 if "CONV" in kind else 1) or model.stat().st_size > 8000:
+                continue
+            # Where LiteRT's own kernels differ from each other, TensorFlow Lite Micro decides.
+            differ = kind.startswith(("SUM_i", "FULLY_CONNECTED_i8"))
+            for oracle in ("BUILTIN_REF", "BUILTIN_WITHOUT_DEFAULT_DELEGATES"):
+                try:
+                    inputs, run = litert(model, oracle)
+                except common.Failed:
+                    continue
+                break
+            random = np.random.default_rng(7)
+            values = [given(detail, random, detail["shape"]) for detail in inputs]
+            outputs = run(values)
+            if differ:
+                try:
+                    own = micro(model, len(outputs))(values)
+                    outputs = [it.reshape(like.shape) for it, like in zip(own, outputs, strict=True)]
+                except common.Failed:
+                    _, run = litert(model, "BUILTIN_WITHOUT_DEFAULT_DELEGATES")
+                    outputs = run(values)
+            entries[name] = np.frombuffer(model.read_bytes(), np.uint8)
+            entries |= {f"{name}.in{place}": value for place, value in enumerate(values)}
+            entries |= {f"{name}.out{place}": value for place, value in enumerate(outputs)}
+    np.savez_compressed(path, **entries)
+    print(f"{sum('.' not in key for key in entries)} models in {path}")
+
+
 def main():
     if sys.argv[1:2] == ["--micro"]:
         return run_micro(*sys.argv[2:])
     arguments = parser().parse_args()
+    if arguments.record:
+        return record(arguments.record)
     results, failed, same = {}, 0, {}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)

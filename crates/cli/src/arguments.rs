@@ -16,7 +16,7 @@ use crate::messages::note;
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = MODEL)]
 pub(crate) struct ModelArguments {
-    /// The model: an ONNX file, or a program of `torch.export` (`.pt2`)
+    /// The model: an ONNX file, a program of `torch.export` (`.pt2`), or a `.tflite` file
     pub(crate) model: PathBuf,
 
     /// What to compile for

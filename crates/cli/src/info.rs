@@ -20,7 +20,7 @@ use crate::standard_output::{say, say_line};
 ]))]
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
-    /// The model: an ONNX file, or a program of `torch.export` (`.pt2`)
+    /// The model: an ONNX file, a program of `torch.export` (`.pt2`), or a `.tflite` file
     model: PathBuf,
     /// Prints one JSON object
     #[arg(long)]

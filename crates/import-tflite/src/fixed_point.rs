@@ -2,8 +2,8 @@
 //! Lite compute with, on numbers that are known while importing.
 //!
 //! Source: gemmlowp's `fixedpoint.h` for the names of the operations and the constants of the
-//! exponential; TensorFlow Lite's reference kernels, as LiteRT builds them, for the rounding: twice,
-//! at bit 31 and behind the shift (`TFLITE_SINGLE_ROUNDING` is not defined).
+//! exponential; TensorFlow Lite's reference kernels, as they are built by default, for the rounding
+//! (twice, at bit 31 and behind the shift: `TFLITE_SINGLE_ROUNDING` is not defined).
 
 /// A positive factor as `significand * 2^(exponent - 31)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,8 +76,8 @@ fn saturated(number: i64) -> i32 {
 /// Bits behind the point of what [`exponential`] takes.
 const EXPONENTIAL_BITS: u32 = 26;
 
-/// The exponential of a number that is not above zero, with 26 bits behind the point; the result has
-/// 31.
+/// The exponential of a number that is not above zero, with 26 bits behind the point; the result
+/// has 31.
 pub(crate) fn exponential(number: i32) -> i32 {
     let quarter = 1 << (EXPONENTIAL_BITS - 2);
     if number == 0 {

@@ -14,7 +14,7 @@ use crate::flatbuffer::damaged;
 use crate::model::Names;
 use crate::node::Node;
 use crate::operators::{self, Lower};
-use crate::schema::{CUSTOM, OperatorEntry, Schema, SubGraph};
+use crate::schema::{CUSTOM, OperatorEntry, Schema, SubGraph, TensorEntry};
 
 /// A model being lowered.
 pub(crate) struct Importer<'m> {
@@ -127,7 +127,8 @@ impl Importer<'_> {
                 }
             }
             let results = self.operator(graph, entry, &values, place);
-            let results = results.map_err(|found| found.or_at(|| self.schema.place(graph, place)))?;
+            let results =
+                results.map_err(|found| found.or_at(|| self.schema.place(graph, place)))?;
             for (&number, value) in entry.outputs.iter().zip(results) {
                 let name = &graph.tensors[number].name;
                 if let Some(id) = value.node()
@@ -161,18 +162,26 @@ impl Importer<'_> {
         let place = |found: Diagnostic| found.or_at(|| format!("tensor \"{}\"", entry.name));
         if self.schema.buffers[entry.buffer].is_empty() {
             // A tensor without elements has an empty buffer.
-            let is_empty = entry.shape.contains(&0) && !entry.is_variable;
-            return match is_empty && entry.signature.is_empty() {
-                true => {
-                    let shape: Vec<usize> = entry.shape.iter().map(|it| *it as usize).collect();
-                    let tensor = Tensor::try_zeros(entry.dtype().map_err(place)?, &shape);
-                    Ok(tensor.map(|tensor| constant_value(&entry.name, tensor, false)))
-                }
-                false => Ok(None),
-            };
+            if !entry.shape.contains(&0) || entry.is_variable || !entry.signature.is_empty() {
+                return Ok(None);
+            }
+            let shape = self.constant_shape(&entry.shape).map_err(place)?;
+            let tensor = Tensor::try_zeros(entry.dtype().map_err(place)?, &shape);
+            return Ok(tensor.map(|tensor| constant_value(&entry.name, tensor, false)));
         }
-        let tensor = constant_tensor(self.schema, graph, number, &self.graph.limits);
+        let shape = self.constant_shape(&entry.shape).map_err(place)?;
+        let tensor = constant_tensor(self.schema, entry, &shape);
         Ok(Some(constant_value(&entry.name, tensor.map_err(place)?, false)))
+    }
+
+    /// The extents of a constant, which are not negative, and not too large.
+    fn constant_shape(&self, shape: &[i32]) -> Accepted<Vec<usize>> {
+        let extents: Vec<Expr> =
+            shape.iter().map(|extent| Expr::from(i64::from(*extent))).collect();
+        self.graph.check_size(&extents)?;
+        let extent = |extent: &i32| usize::try_from(*extent).ok();
+        let shape = shape.iter().map(extent).collect::<Option<Vec<usize>>>();
+        shape.ok_or_else(|| damaged("a constant has a negative extent"))
     }
 
     /// The results of an operator, each of the type that the file says of it.
@@ -219,35 +228,18 @@ impl Importer<'_> {
     }
 }
 
-/// The data of a tensor.
-pub(crate) fn constant_tensor(
-    schema: &Schema,
-    graph: &SubGraph,
-    number: usize,
-    limits: &Limits,
-) -> Accepted<Tensor> {
-    let entry = &graph.tensors[number];
+/// The data of a tensor of a shape.
+fn constant_tensor(schema: &Schema, entry: &TensorEntry, shape: &[usize]) -> Accepted<Tensor> {
     let dtype = entry.dtype()?;
     let bytes = &schema.buffers[entry.buffer];
     if entry.is_sparse {
         return Err(front::unsupported("constants that leave zeros out")
             .remedy("convert the model without sparse tensors"));
     }
-    let extent = |extent: &i32| usize::try_from(*extent).ok();
-    let shape = entry.shape.iter().map(extent).collect::<Option<Vec<usize>>>();
-    let shape = shape.ok_or_else(|| damaged(format!("a constant has shape {:?}", entry.shape)))?;
-    let size = tensor::tensor::byte_size(dtype, &shape);
-    let count = tensor::tensor::element_count(&shape).unwrap_or(usize::MAX);
-    if size != Some(bytes.len()) {
-        let (given, count) = (bytes.len(), count);
-        return Err(damaged(format!("its data are {given} bytes for {count} elements of {dtype}")));
+    if dtype == DType::String {
+        return Err(type_error("constants that are texts"));
     }
-    if count as u64 > limits.elements {
-        let message = format!("a constant has {count} elements");
-        return Err(exceeded("elements", count as u64, message)
-            .because(format!("at most {} are accepted", limits.elements)));
-    }
-    Tensor::from_bytes(dtype, &shape, bytes.clone()).map_err(damaged)
+    Tensor::from_bytes(dtype, shape, bytes.clone()).map_err(damaged)
 }
 
 /// The refusal of an operator that is not in the table.

@@ -134,7 +134,8 @@ impl TfliteModel {
                 let code = &self.schema.codes[entry.code];
                 let row = operators::find(code.builtin).filter(|_| code.builtin != CUSTOM);
                 if row.is_none_or(|row| !(1..=row.version).contains(&code.version)) {
-                    let name = format!("{} version {}", self.schema.operator(entry).0, code.version);
+                    let name =
+                        format!("{} version {}", self.schema.operator(entry).0, code.version);
                     places.entry(name).or_default().push(format!("operator {place}"));
                 }
             }

@@ -195,7 +195,8 @@ impl Options<'_> {
             3 => Activation::Relu6,
             4 => Activation::Tanh,
             other => {
-                let name = if other == 5 { "SIGN_BIT".to_owned() } else { format!("number {other}") };
+                let name =
+                    if other == 5 { "SIGN_BIT".to_owned() } else { format!("number {other}") };
                 return Err(unsupported(format!("its fused activation is {name}")));
             }
         })
@@ -249,7 +250,10 @@ impl Activation {
             let steps = (bound / affine.scale).round();
             affine.zero_point.saturating_add(steps as i32)
         };
-        Ok((low.map_or(least, |low| of(low).max(least)), high.map_or(most, |high| of(high).min(most))))
+        Ok((
+            low.map_or(least, |low| of(low).max(least)),
+            high.map_or(most, |high| of(high).min(most)),
+        ))
     }
 }
 
@@ -269,7 +273,7 @@ impl TensorEntry {
     pub(crate) fn affine(&self) -> Accepted<Affine> {
         let scales = self.scales()?;
         let zero_points = self.zero_points()?;
-        match (&scales[..], &zero_points[..]) {
+        match (scales, &zero_points[..]) {
             ([scale], [zero_point]) => Ok(Affine { scale: *scale, zero_point: *zero_point }),
             _ => Err(self.refused("it has scales along an axis, where one is needed")),
         }

@@ -2,8 +2,8 @@
 //! bit, as primitives on integers of 32 and 64 bits.
 //!
 //! A sum of products is brought to the scale of a result by a multiplier, a fraction of 31 bits and
-//! a shift. It is rounded twice as the kernels do: half up at bit 31, half away from zero behind the
-//! shift.
+//! a shift. It is rounded twice as the kernels do: half up at bit 31, half away from zero behind
+//! the shift.
 
 use front::{Accepted, Graph, Operand};
 use sym::Expr;

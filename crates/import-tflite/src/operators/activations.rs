@@ -76,7 +76,11 @@ pub(super) fn gelu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             let inner = 0.797_884_6 * (x + 0.044_715 * x * x * x);
             0.5 * x * (1.0 + inner.tanh())
         }
-        false => 0.5 * x * (1.0 + tensor::function::erf(f64::from(x * std::f32::consts::FRAC_1_SQRT_2)) as f32),
+        false => {
+            0.5 * x
+                * (1.0
+                    + tensor::function::erf(f64::from(x * std::f32::consts::FRAC_1_SQRT_2)) as f32)
+        }
     };
     either(node, graph, |graph, x| front::gelu_of(graph, x, !approximate), bytes)
 }
@@ -180,7 +184,10 @@ pub(super) fn softmax(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let own = node.affine(0)?;
     let by = (f64::from(beta) * own.wide() * f64::from(1 << 26)).min(f64::from(i32::MAX));
     if by.is_nan() || by <= 1.0 {
-        return Err(unsupported(format!("a factor of {beta} for numbers of steps of {}", own.scale)));
+        return Err(unsupported(format!(
+            "a factor of {beta} for numbers of steps of {}",
+            own.scale
+        )));
     }
     Ok(vec![softmax_of_bytes(node, graph, &x, Multiplier::of(by))?])
 }

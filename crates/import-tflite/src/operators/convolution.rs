@@ -244,8 +244,7 @@ fn convolve(
         (None, ..) => 1,
     };
     let spatial = &x.shape()[2..];
-    let windows =
-        Windows::new(graph, spatial, kernel, (strides, dilations), &padding, false)?;
+    let windows = Windows::new(graph, spatial, kernel, (strides, dilations), &padding, false)?;
     let sum = front::convolve(graph, &x, &w, windows, groups.max(1), factors.sum)?;
     let sum = graph.transpose(&sum, &LAST)?;
     let bias = node.optional(places.bias)?;

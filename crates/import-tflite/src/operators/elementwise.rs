@@ -252,6 +252,16 @@ pub(super) fn activation(node: &Node<'_>, graph: &mut Graph, activation: Activat
     Ok(vec![finish(graph, &value, result, range, dtype)?])
 }
 
+/// `RELU_N1_TO_1`
+pub(super) fn relu_n1_to_1(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    activation(node, graph, Activation::ReluN1To1)
+}
+
+/// `SQUARE`
+pub(super) fn square(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    formula(node, graph, |graph, x| graph.square(x))
+}
+
 /// `RELU_0_TO_1`
 pub(super) fn unit_clamp(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     formula(node, graph, |graph, x| graph.clamp(x, 0.0, 1.0))

@@ -130,7 +130,7 @@ fn parts(graph: &mut Graph, x: &Operand, axis: usize, extents: &[Expr]) -> Lower
     let mut parts = Vec::new();
     for extent in extents {
         parts.push(graph.slice_axis(x, axis, start.clone(), 1, extent.clone())?);
-        start = start + extent;
+        start += extent;
     }
     Ok(parts)
 }
@@ -242,12 +242,12 @@ pub(super) fn strided_slice(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
     let rank = x.rank();
     let has = |mask: i32, entry: usize| mask & (1 << entry) != 0;
-    let new_axes = (0..steps.len()).filter(|&entry| {
-        has(masks.new_axis, entry) && !has(masks.ellipsis, entry)
-    });
+    let new_axes =
+        (0..steps.len()).filter(|&entry| has(masks.new_axis, entry) && !has(masks.ellipsis, entry));
     let used = steps.len() - new_axes.count() - usize::from(masks.ellipsis != 0);
     let skipped = rank.checked_sub(used);
-    let skipped = skipped.ok_or_else(|| shape_error(format!("more subscripts than {rank} axes")))?;
+    let skipped =
+        skipped.ok_or_else(|| shape_error(format!("more subscripts than {rank} axes")))?;
     let (mut starts, mut by) = (vec![Expr::ZERO; rank], vec![1; rank]);
     let (mut shape, mut kept) = (x.shape().to_vec(), Vec::new());
     let mut axis = 0;

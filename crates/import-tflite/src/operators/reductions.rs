@@ -111,10 +111,10 @@ fn tuples(graph: &mut Graph, index: &Operand, data: &[Expr]) -> Accepted<Vec<Ope
     let count =
         count.ok_or_else(|| front::shape_error("the indices are longer than the data has axes"))?;
     let mut found = Vec::new();
-    for axis in 0..count {
+    for (axis, extent) in data.iter().enumerate().take(count) {
         let one = graph.slice_axis(index, last, Expr::from(axis), 1, Expr::ONE)?;
         let one = graph.reshape(&one, &index.shape()[..last])?;
-        found.push(front::wrapped_indices(graph, &one, &data[axis].clone())?);
+        found.push(front::wrapped_indices(graph, &one, extent)?);
     }
     Ok(found)
 }

@@ -21,11 +21,13 @@ impl Resize {
         let options = node.options()?;
         let (corners, half_pixel) = (options.flag(field, false)?, options.flag(field + 1, false)?);
         let to = node.integers(1, "size")?;
-        let to: [i64; 2] = to[..].try_into().map_err(|_| shape_error("a size of not two numbers"))?;
+        let to: [i64; 2] =
+            to[..].try_into().map_err(|_| shape_error("a size of not two numbers"))?;
         if x.rank() != 4 || to.iter().any(|extent| !(1..1 << 20).contains(extent)) {
             return Err(shape_error(format!("{} axes resized to {to:?}", x.rank())));
         }
-        let extent = |axis: usize| x.shape()[axis].as_constant().filter(|it| (1..1 << 20).contains(it));
+        let extent =
+            |axis: usize| x.shape()[axis].as_constant().filter(|it| (1..1 << 20).contains(it));
         let (Some(height), Some(width)) = (extent(1), extent(2)) else {
             return Err(unsupported("resizing a picture whose extents are not fixed"));
         };
@@ -175,4 +177,3 @@ pub(super) fn linear(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let value = graph.div(&nudged, &steps)?;
     Ok(vec![graph.cast(&value, dtype)?])
 }
-
