@@ -44,7 +44,7 @@ def parser():
     options.add_argument("--keep", type=pathlib.Path, help="with --operators: where models stay")
     options.add_argument("--record", type=pathlib.Path, help="writes a few models with their outputs")
     options.add_argument("--with-micro", action="store_true", help="also TensorFlow Lite Micro")
-    options.add_argument("--json", type=pathlib.Path, help="where results go")
+    options.add_argument("--name", help="name of the files in bench/results/")
     return options
 
 
@@ -185,6 +185,41 @@ def compare(path, arguments, folder):
     return {name: row for name, row in rows.items() if name in runs}
 
 
+def keep(arguments, about, results, said):
+    """Writes a table of the models, or of the operators that not all oracles compute alike."""
+    oracles = ("reference", "default", "micro")
+    if arguments.operators:
+        kinds = {}
+        for name, rows in results.items():
+            kind = kinds.setdefault(name.rsplit("_", 1)[0], {"models": 0, "refused": 0})
+            kind["models"] += 1
+            kind["refused"] += isinstance(rows, str)
+            for oracle in oracles if isinstance(rows, dict) else ():
+                if oracle in rows:
+                    counts = kind.setdefault(oracle, [0, 0])
+                    counts[0] += rows[oracle]["differ"] == 0
+                    counts[1] += 1
+        results = kinds
+        header = ["operator and types", "models", *(f"as {oracle}" for oracle in oracles)]
+        rows = [
+            [name, kind["models"], *("{} of {}".format(*kind.get(it, (0, 0))) for it in oracles)]
+            for name, kind in kinds.items()
+            if any(kind[it][0] < kind[it][1] for it in oracles if it in kind)
+        ]
+    else:
+        header = ["model", *(f"{oracle}: elements that differ, most" for oracle in oracles)]
+        cell = "{differ} of {elements}, {most:.2g}"
+        rows = [
+            [name, rows.split("-->")[0], "", ""]
+            if isinstance(rows, str)
+            else [name, *(cell.format(**rows[it]) if it in rows else "-" for it in oracles)]
+            for name, rows in results.items()
+        ]
+    title = "TensorFlow Lite files against the interpreters that there are for them"
+    text = f"{said}\n\n{common.table(header, rows)}"
+    common.keep(arguments.name, title, {"origin": about, "results": results}, text)
+
+
 def record(path):
     """Writes the first models of each operator and types, with inputs and an oracle's outputs."""
     import numpy as np
@@ -228,7 +263,7 @@ def main():
     arguments = parser().parse_args()
     if arguments.record:
         return record(arguments.record)
-    results, failed, same = {}, 0, {}
+    results, failed, same, about = {}, 0, {}, common.origin()
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         models = [(path.name, path) for path in arguments.models]
@@ -257,9 +292,10 @@ def main():
                     same[oracle] = same.get(oracle, 0) + (row["differ"] == 0)
             results[name] = rows
     each = ", ".join(f"{count} as {oracle}" for oracle, count in same.items())
-    print(f"{len(results) - failed} of {len(results)} are right: {each}")
-    if arguments.json:
-        arguments.json.write_text(json.dumps(results, indent=1) + "\n")
+    said = f"{len(results) - failed} of {len(results)} are right: {each}."
+    print(said)
+    if arguments.name:
+        keep(arguments, about, results, said)
     return sys.exit(bool(failed))
 
 
