@@ -34,11 +34,11 @@ def const(dtype, data, **named):
 
 
 class Use:
-    """One use of an operator."""
+    """One use of an operator; `graphs` are uses that are graphs of their own within it."""
 
-    def __init__(self, operator, inputs, outputs, options=None, version=1, **fields):
+    def __init__(self, operator, inputs, outputs, options=None, version=1, graphs=(), **fields):
         self.operator, self.inputs, self.outputs = operator, inputs, outputs
-        self.options, self.fields, self.version = options, fields, version
+        self.options, self.fields, self.version, self.graphs = options, fields, version, graphs
 
 
 def encoded(use):
@@ -46,6 +46,17 @@ def encoded(use):
     import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
+    model = schema.ModelT()
+    model.version, model.description = 3, use.operator
+    model.buffers, model.operatorCodes = [schema.BufferT()], []
+    model.subgraphs = [graph_of(schema, model, it) for it in (use, *use.graphs)]
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def graph_of(schema, model, use):
+    """The use as a graph of a model."""
     types = {
         FLOAT: schema.TensorType.FLOAT32,
         INT8: schema.TensorType.INT8,
@@ -55,25 +66,20 @@ def encoded(use):
         INT64: schema.TensorType.INT64,
         BOOL: schema.TensorType.BOOL,
     }
-    model, graph = schema.ModelT(), schema.SubGraphT()
-    buffers = [schema.BufferT()]
-    graph.tensors, graph.inputs, graph.outputs, places = [], [], [], []
+    graph, places = schema.SubGraphT(), []
+    graph.tensors, graph.inputs, graph.outputs, graph.name = [], [], [], "main"
     for place, tensor in enumerate([*use.inputs, *use.outputs]):
-        if tensor is None:
-            places.append(-1)
-            continue
         own = schema.TensorT()
         own.name, own.shape, own.type = f"t{place}", tensor.shape, types[tensor.dtype]
-        own.hasRank = True
+        own.hasRank, own.buffer = True, 0
         if tensor.free:
             own.shapeSignature = [
                 -1 if axis in tensor.free else extent for axis, extent in enumerate(tensor.shape)
             ]
-        own.buffer = 0
         if tensor.data is not None:
-            own.buffer = len(buffers)
-            buffers.append(schema.BufferT())
-            buffers[-1].data = np.frombuffer(tensor.data.tobytes(), np.uint8)
+            own.buffer = len(model.buffers)
+            model.buffers.append(schema.BufferT())
+            model.buffers[-1].data = np.frombuffer(tensor.data.tobytes(), np.uint8)
         if tensor.scales is not None:
             own.quantization = schema.QuantizationParametersT()
             own.quantization.scale = tensor.scales
@@ -86,12 +92,11 @@ def encoded(use):
             graph.outputs.append(number)
         elif tensor.data is None:
             graph.inputs.append(number)
-    code = schema.OperatorCodeT()
+    operator, code = schema.OperatorT(), schema.OperatorCodeT()
     code.builtinCode = getattr(schema.BuiltinOperator, use.operator)
-    code.deprecatedBuiltinCode = min(code.builtinCode, 127)
-    code.version = use.version
-    operator = schema.OperatorT()
-    operator.opcodeIndex = 0
+    code.deprecatedBuiltinCode, code.version = min(code.builtinCode, 127), use.version
+    operator.opcodeIndex = len(model.operatorCodes)
+    model.operatorCodes.append(code)
     operator.inputs, operator.outputs = places[: len(use.inputs)], places[len(use.inputs) :]
     if use.options:
         operator.builtinOptionsType = getattr(schema.BuiltinOptions, use.options)
@@ -100,12 +105,8 @@ def encoded(use):
             if not hasattr(operator.builtinOptions, name):
                 raise AttributeError(f"{use.options} has no {name}")
             setattr(operator.builtinOptions, name, value)
-    graph.operators, graph.name = [operator], "main"
-    model.version, model.subgraphs, model.buffers = 3, [graph], buffers
-    model.operatorCodes, model.description = [code], use.operator
-    builder = flatbuffers.Builder(1024)
-    builder.Finish(model.Pack(builder), b"TFL3")
-    return bytes(builder.Output())
+    graph.operators = [operator]
+    return graph
 
 
 def numbers(*shape, seed=0):
@@ -557,7 +558,21 @@ def resizes():
                               alignCorners=corners, halfPixelCenters=half)  # fmt: skip
 
 
-GROUPS = (convolutions, transposed, products, pools, elementwise, unary, along_axes, movement, resizes)
+def control():
+    x = Tensor(FLOAT, (2, 3))
+    double = Use("ADD", [x, const(FLOAT, numbers(2, 3))], [x], "AddOptions")
+    square = Use("MUL", [x, const(FLOAT, numbers(3, seed=2))], [x], "MulOptions")
+    yield Use("IF", [Tensor(BOOL, ()), x], [x], "IfOptions", graphs=(double, square),
+              thenSubgraphIndex=1, elseSubgraphIndex=2)  # fmt: skip
+    count = Tensor(INT32, ())
+    below = Use("LESS", [count, const(INT32, 25)], [Tensor(BOOL, ())])
+    more = Use("ADD", [count, const(INT32, 7)], [count], "AddOptions")
+    yield Use("WHILE", [count], [count], "WhileOptions", graphs=(below, more), condSubgraphIndex=1,
+              bodySubgraphIndex=2)  # fmt: skip
+    yield Use("WHERE", [Tensor(BOOL, (3, 4))], [Tensor(INT64, (1, 2), free=(0,))])
+
+
+GROUPS = (control, convolutions, transposed, products, pools, elementwise, unary, along_axes, movement, resizes)
 
 
 def write(folder, only=None):

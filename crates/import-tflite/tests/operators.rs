@@ -73,13 +73,11 @@ fn operators_compute_what_the_kernels_do() {
 fn every_operator_has_a_recorded_model() {
     let recorded = recorded();
     let names: Vec<&str> = models(&recorded).map(|(name, _)| name).collect();
-    // Those of which no oracle takes a model of the operator alone.
-    let without = ["IF", "WHILE", "WHERE", "L2_NORMALIZATION_QUANTISED"];
     for (operator, _) in import_tflite::supported_operators() {
         let has_one = names
             .iter()
             .any(|name| name.strip_prefix(operator).is_some_and(|rest| rest.starts_with('_')));
-        assert!(has_one || without.contains(&operator), "{operator}");
+        assert!(has_one, "{operator}");
     }
 }
 
