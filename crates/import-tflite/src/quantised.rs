@@ -68,7 +68,9 @@ pub(crate) fn doubling_high(graph: &mut Graph, a: &Operand, b: &Operand) -> Acce
     let (a, b) = (graph.cast(a, DType::I64)?, graph.cast(b, DType::I64)?);
     let product = graph.mul(&a, &b)?;
     let product = graph.add_number(&product, f64::from(1 << 30))?;
-    let shift = graph.number(DType::I64, 31.0);
+    // All bits of the result are there, whichever bits come in from the left.
+    let product = graph.cast(&product, DType::U64)?;
+    let shift = graph.number(DType::U64, 31.0);
     let high = graph.map(F::Shr, &[&product, &shift])?;
     graph.cast(&high, DType::I32)
 }
