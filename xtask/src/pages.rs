@@ -61,6 +61,13 @@ fn operators() -> String {
     for (name, reason) in refused {
         let _ = writeln!(text, "| {name} | {reason} |");
     }
+    let rows = import_tflite::supported_operators();
+    let _ = writeln!(text, "\n## TensorFlow Lite: {} operators\n", rows.len());
+    text.push_str("The numbers are the greatest versions; all before them are read, too.\n\n");
+    text.push_str("| operator | version |\n|---|---|\n");
+    for (name, version) in rows {
+        let _ = writeln!(text, "| {name} | {version} |");
+    }
     text
 }
 

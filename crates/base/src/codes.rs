@@ -70,6 +70,8 @@ codes! {
         "A loop's condition always holds, and the loop has no largest number of turns.";
     NOT_EXPORTED = "TW0118", "not an exported program",
         "The archive is not what `torch.export.save` writes, is damaged, or lacks tensors.";
+    NOT_TFLITE = "TW0119", "not a TensorFlow Lite file",
+        "The file begins as one, but is damaged, cut off, or of another version. Convert it anew.";
 
     // TW02xx: the inputs of a run.
     MISSING_INPUT = "TW0201", "missing input",

@@ -300,6 +300,12 @@ fn decode(bytes: Bytes, limits: &Limits) -> base::Result<ModelProto> {
             .remedy("give the model as an ONNX file: `torch.onnx.export` writes one")
             .into());
     }
+    if bytes.get(4..8) == Some(b"TFL3") {
+        return Err(Diagnostic::error(codes::NOT_ONNX, "the file is not an ONNX model")
+            .because("it is one of TensorFlow Lite; this takes ONNX alone")
+            .remedy("give the model as an ONNX file, which it was converted from or to")
+            .into());
+    }
     if !is_modest::<ModelProto>(&bytes, limits) {
         return Err(exceeded(
             "decoded-bytes",

@@ -12,6 +12,7 @@ use engine::EngineFile;
 use front::{Facts, ImportOptions, Imported, Port, with_shapes};
 use import_aten::ExportedProgram;
 use import_onnx::{DecodedModel, ModelInfo, place_in, read_model_file};
+use import_tflite::TfliteModel;
 use module::Module;
 
 use crate::engine::EngineSource;
@@ -24,6 +25,8 @@ pub enum Source {
     Model(Arc<DecodedModel>),
     /// A program of PyTorch's.
     Exported(Arc<ExportedProgram>),
+    /// A model of TensorFlow Lite's.
+    Tflite(Arc<TfliteModel>),
     /// A module with one graph function, and the constants that it reads.
     Module(Arc<Module>),
     /// An engine file: compiled already.
@@ -44,12 +47,9 @@ impl Source {
     pub fn read(path: impl AsRef<Path>, limits: &Limits) -> Result<Source> {
         let path = path.as_ref();
         let bytes = read_model_file(path)?;
-        if EngineFile::is_one(&bytes) {
-            return Source::of_engine(bytes).map_err(place_in(path));
-        }
-        match ExportedProgram::is_one(&bytes) {
-            true => Source::of_bytes(bytes, limits).map_err(place_in(path)),
-            false => DecodedModel::of_file(path, bytes, limits).map(Source::from),
+        match of_other_format(&bytes, limits) {
+            Some(source) => source.map_err(place_in(path)),
+            None => DecodedModel::of_file(path, bytes, limits).map(Source::from),
         }
     }
 
@@ -59,12 +59,9 @@ impl Source {
     /// Those of the importer.
     pub fn of_bytes(bytes: impl Into<Bytes>, limits: &Limits) -> Result<Source> {
         let bytes = bytes.into();
-        if EngineFile::is_one(&bytes) {
-            return Source::of_engine(bytes);
-        }
-        match ExportedProgram::is_one(&bytes) {
-            true => Ok(Source::Exported(Arc::new(ExportedProgram::read(bytes, limits)?))),
-            false => DecodedModel::of(bytes, limits).map(Source::from),
+        match of_other_format(&bytes, limits) {
+            Some(source) => source,
+            None => DecodedModel::of(bytes, limits).map(Source::from),
         }
     }
 
@@ -77,6 +74,7 @@ impl Source {
         match self {
             Source::Model(model) => Some(model.info()),
             Source::Exported(program) => Some(info_of(program)),
+            Source::Tflite(model) => Some(info_of_tflite(model)),
             Source::Module(_) => None,
             Source::Engine(engine) => Some(engine.info().clone()),
         }
@@ -90,6 +88,7 @@ impl Source {
         match self {
             Source::Model(model) => model.import(&options.for_import(), facts),
             Source::Exported(program) => program.import(&options.for_import()),
+            Source::Tflite(model) => model.import(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module))),
             Source::Engine(engine) => {
                 engine.model(&options.limits)?.import(&engine.options(options), facts)
@@ -110,6 +109,7 @@ impl Source {
                 Ok((inputs, outputs.into_iter().map(bound).collect()))
             }
             Source::Exported(program) => program.ports(&options.for_import()),
+            Source::Tflite(model) => model.ports(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module)).ports()),
             Source::Engine(engine) => {
                 let (inputs, outputs) = engine.ports();
@@ -120,6 +120,23 @@ impl Source {
             }
         }
     }
+}
+
+/// A file of one of the formats whose first bytes tell them apart from ONNX's.
+fn of_other_format(bytes: &Bytes, limits: &Limits) -> Option<Result<Source>> {
+    let bytes = || bytes.clone();
+    if EngineFile::is_one(&bytes()) {
+        return Some(Source::of_engine(bytes()));
+    }
+    if ExportedProgram::is_one(&bytes()) {
+        let program = ExportedProgram::read(bytes(), limits);
+        return Some(program.map(|program| Source::Exported(Arc::new(program))));
+    }
+    if TfliteModel::is_one(&bytes()) {
+        let model = TfliteModel::read(bytes(), limits);
+        return Some(model.map(|model| Source::Tflite(Arc::new(model))));
+    }
+    None
 }
 
 /// What is known of an exported program, in the words that there are for ONNX models.
@@ -145,5 +162,31 @@ fn info_of(program: &ExportedProgram) -> ModelInfo {
         parameter_bytes: weights.iter().map(|weight| weight.bytes().len() as u64).sum(),
         operators: program.operators(),
         unsupported: program.unsupported(),
+    }
+}
+
+/// What is known of a model of TensorFlow Lite's, in the same words.
+fn info_of_tflite(model: &TfliteModel) -> ModelInfo {
+    let free = ImportOptions::default();
+    let (inputs, outputs) = model.ports(&free).unwrap_or_default();
+    let (parameters, parameter_bytes) = model.parameters();
+    ModelInfo {
+        name: model.name().to_owned(),
+        graph_description: String::new(),
+        producer: model.description().to_owned(),
+        producer_name: "TensorFlow Lite".to_owned(),
+        domain: String::new(),
+        description: String::new(),
+        version: 0,
+        metadata: model.metadata(),
+        ir_version: i64::from(model.version()),
+        opsets: Vec::new(),
+        inputs,
+        outputs,
+        dimensions: model.dimensions(),
+        parameters,
+        parameter_bytes,
+        operators: model.operators(),
+        unsupported: model.unsupported(),
     }
 }

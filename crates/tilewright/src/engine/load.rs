@@ -326,7 +326,8 @@ impl Loader {
             origin.same(LoweredFunction::within(request, &its).map(|(made, _)| made), &own)
         });
         let made = Arc::new(made);
-        let made = ScopedFunction { made, program, weights, code, usual, checks, operations, outputs };
+        let made =
+            ScopedFunction { made, program, weights, code, usual, checks, operations, outputs };
         Ok((function, ranges, Arc::new(made)))
     }
 
