@@ -53,6 +53,7 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Kind, StagedFiles, Tensor, Value};
 
 pub use layout::Weights;
+pub use names::identifier;
 pub use run::{CRun, check_c_compiler, run_models};
 pub use runner::RunnerModel;
 pub use strings::{CTexts, refuse_strings};

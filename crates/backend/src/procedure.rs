@@ -69,7 +69,7 @@ pub enum Callee {
     Procedure(String),
     /// A symbol whose result is an integer of 32 bits with a sign: a kernel.
     Kernel(String),
-    /// The code at an address, which gives nothing.
+    /// The code at an address, whose result, if it has one, is an integer of 32 bits with a sign.
     Address(Word),
 }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use tilewright::{ArtifactForm, ArtifactOptions};
 
 use crate::Outcome;
 use crate::arguments::{ModelArguments, TimingArguments};
@@ -45,16 +46,25 @@ pub(crate) struct Arguments {
 enum Form {
     /// C99 that needs nothing: model.c, model.h, weights.bin, main.c
     C,
+    /// A shared library for x86-64 that needs nothing: libNAME.so, weights.bin
+    Shared,
 }
 
 /// Compiles and writes the files, all of them or none.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let mut options = arguments.model.options();
     options.phases = arguments.timings.phases();
-    match arguments.emit {
-        Form::C => {
-            let inputs = arguments.files.read(&arguments.model)?;
-            tilewright::emit_c(&arguments.model.model, &options, &inputs, &arguments.output)?;
+    let inputs = arguments.files.read(&arguments.model)?;
+    let (model, folder) = (&arguments.model.model, &arguments.output);
+    let form = match arguments.emit {
+        Form::C => None,
+        Form::Shared => Some(ArtifactForm::Shared),
+    };
+    match form {
+        None => tilewright::emit_c(model, &options, &inputs, folder)?,
+        Some(form) => {
+            let chosen = ArtifactOptions { form, has_weights: false };
+            tilewright::emit_artifact(model, &options, &inputs, folder, chosen)?;
         }
     }
     arguments.timings.print(&options.phases);

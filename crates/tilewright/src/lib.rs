@@ -108,6 +108,7 @@
 //! | `half` | elements of the types `half::f16` and `half::bf16` |
 //! | `images` | models whose inputs are encoded pictures (`ImageDecoder`) |
 //! | `c` | models as C sources (`emit_c`) |
+//! | `artifact` | models as objects and libraries of machine code (`emit_artifact`) |
 //!
 //! In a program that is built for debugging, the compiler within it is slow, too: models take some
 //! thirty times as long to compile, and run as fast. These lines make that three times:
@@ -126,6 +127,10 @@
 
 mod cache;
 mod compile;
+#[cfg(feature = "c")]
+mod deployment;
+#[cfg(feature = "artifact")]
+mod emit_artifact;
 #[cfg(feature = "c")]
 mod emit_c;
 mod executable;
@@ -149,6 +154,8 @@ pub use base::{Diagnostic, Diagnostics, Limits, Result, catch_internal_errors};
 pub use compile::{
     compile, compile_bytes, compile_module, compile_trace, inputs, model_info, refused_nodes,
 };
+#[cfg(feature = "artifact")]
+pub use emit_artifact::{ArtifactForm, ArtifactOptions, emit_artifact};
 #[cfg(feature = "c")]
 pub use emit_c::emit_c;
 pub use eval::EvaluationPrecision;
@@ -179,7 +186,11 @@ mod book {
 pub mod compiled {
     pub use crate::compile::compile_source;
     #[cfg(feature = "c")]
-    pub use crate::emit_c::{CModel, CModelRequest, compile_to_c};
+    pub use crate::deployment::DeploymentRequest;
+    #[cfg(feature = "artifact")]
+    pub use crate::emit_artifact::{DeployedModel, artifact_of, compile_for_artifact};
+    #[cfg(feature = "c")]
+    pub use crate::emit_c::{CModel, compile_to_c};
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
     pub use crate::jit::compile_program;

@@ -688,7 +688,7 @@ impl<'a> ProcedureEmitter<'a> {
         if pushed > 0 {
             self.imm(Code::Add_rm64_imm32, Register::RSP, pushed)?;
         }
-        if let Callee::Kernel(_) = callee {
+        if matches!(callee, Callee::Kernel(_) | Callee::Address(_)) && result.is_some() {
             self.put(Code::Movsxd_r64_rm32, &[Register::RAX.into(), Register::EAX.into()], None)?;
         }
         match result {

@@ -31,7 +31,7 @@ pub(super) fn run_cases(cases: &[PathBuf], options: &Options) -> Vec<Verdict> {
         let first = models.len();
         let outcome = catch_internal_errors(|| compile(path, options, first));
         compiled.push(outcome.map(|(case, own_models, own_runs)| {
-            let is_random = own_models.iter().any(|model| model.draws);
+            let is_random = own_models.iter().any(|model| model.draws());
             let numbers = runs.len()..runs.len() + own_runs.len();
             models.extend(own_models);
             runs.extend(own_runs);

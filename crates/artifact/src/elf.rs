@@ -1,0 +1,340 @@
+//! Shared libraries of ELF for x86-64, written without a linker.
+//!
+//! Code reaches data relative to itself and no address stands in data, so there are no relocations,
+//! and nothing is undefined. Three segments are loaded: what is only read (headers, symbols, data),
+//! code, and the table for the dynamic linker, which is read-only once that has read it. Section
+//! headers are there for linkers (`ld -l`) and debuggers; the local symbols are for profilers.
+//!
+//! Source: System V ABI, chapters 4 and 5, and its supplement for AMD64.
+
+use std::io::{self, Write};
+
+use crate::image::{Image, Section};
+
+const PAGE: u64 = 4096;
+const HEADER_BYTES: u64 = 64;
+const SEGMENT_BYTES: u64 = 56;
+const SECTION_BYTES: u64 = 64;
+const SYMBOL_BYTES: u64 = 24;
+/// Kinds of segments.
+const LOAD: u32 = 1;
+const DYNAMIC: u32 = 2;
+const NOTE: u32 = 4;
+const GNU_STACK: u32 = 0x6474_e551;
+const GNU_RELRO: u32 = 0x6474_e552;
+/// Rights.
+const READ: u32 = 4;
+const WRITE: u32 = 2;
+const EXECUTE: u32 = 1;
+
+/// Numbers of sections, in order.
+const RODATA: u16 = 5;
+const TEXT: u16 = 6;
+const SECTIONS: u16 = 11;
+
+/// A shared library, laid out.
+pub(crate) struct SharedLibrary<'a> {
+    image: &'a Image,
+    /// All from the start of the file to the data.
+    front: Vec<u8>,
+    /// The code, distances to data settled.
+    code: Vec<u8>,
+    /// All behind the code.
+    back: Vec<u8>,
+    data_at: u64,
+    code_at: u64,
+    back_at: u64,
+}
+
+/// Bytes that grow to what a file holds.
+#[derive(Default)]
+struct Bytes(Vec<u8>);
+
+impl Bytes {
+    fn u16(&mut self, value: u16) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn u32(&mut self, value: u32) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn u64(&mut self, value: u64) {
+        self.0.extend(value.to_le_bytes());
+    }
+
+    fn align(&mut self, to: usize) {
+        let end = self.0.len().next_multiple_of(to);
+        self.0.resize(end, 0);
+    }
+
+    /// A row of the table of segments; `bytes` are those in the file, then those in memory.
+    fn segment(&mut self, kind: u32, rights: u32, at: u64, bytes: (u64, u64), alignment: u64) {
+        self.u32(kind);
+        self.u32(rights);
+        for word in [at, at, at, bytes.0, bytes.1, alignment] {
+            self.u64(word);
+        }
+    }
+}
+
+/// Names behind each other, each ended by 0; the first is empty.
+struct Names(Vec<u8>);
+
+impl Names {
+    fn new() -> Names {
+        Names(vec![0])
+    }
+
+    fn add(&mut self, name: &str) -> u32 {
+        let at = self.0.len() as u32;
+        self.0.extend(name.bytes());
+        self.0.push(0);
+        at
+    }
+}
+
+/// The hash of a name in the table of symbols.
+fn hash_of(name: &str) -> u32 {
+    name.bytes().fold(0, |hash: u32, byte| {
+        let hash = hash.wrapping_shl(4).wrapping_add(u32::from(byte));
+        let high = hash & 0xf000_0000;
+        (hash ^ high >> 24) & !high
+    })
+}
+
+impl<'a> SharedLibrary<'a> {
+    /// Lays a library out. `references` are places in the code where the distance to a symbol of
+    /// data belongs; `name` is what programs that are linked with it ask for.
+    ///
+    /// # Errors
+    /// The number of bytes that code and data take, where no distance goes so far.
+    pub(crate) fn new(
+        image: &'a Image,
+        references: &[(usize, usize)],
+        name: &str,
+    ) -> Result<SharedLibrary<'a>, u64> {
+        let exported: Vec<usize> =
+            (0..image.symbols.len()).filter(|&it| image.symbols[it].is_exported).collect();
+        let count = exported.len() as u64 + 1;
+        let mut dynamic_names = Names::new();
+        let own_name = dynamic_names.add(name);
+        let name_of: Vec<u32> =
+            exported.iter().map(|&it| dynamic_names.add(&image.symbols[it].name)).collect();
+        let segments = 7;
+        let note_at = HEADER_BYTES + segments * SEGMENT_BYTES;
+        let note = note(image);
+        let symbols_at = (note_at + note.len() as u64).next_multiple_of(8);
+        let names_at = symbols_at + count * SYMBOL_BYTES;
+        let hash_at = (names_at + dynamic_names.0.len() as u64).next_multiple_of(8);
+        let buckets = count.next_power_of_two() as u32;
+        let hash_bytes = 4 * (2 + u64::from(buckets) + count);
+        let data_at = (hash_at + hash_bytes).next_multiple_of(64);
+        let data_bytes = image.data_bytes();
+        let code_at = (data_at + data_bytes).next_multiple_of(PAGE);
+        let code_bytes = image.code.len() as u64;
+        let dynamic_at = (code_at + code_bytes).next_multiple_of(PAGE);
+        let place = |number: usize| {
+            let symbol = &image.symbols[number];
+            match symbol.section {
+                Section::Code => code_at + symbol.offset,
+                Section::Data => data_at + symbol.offset,
+            }
+        };
+        let mut code = image.code.clone();
+        for &(at, symbol) in references {
+            let distance = place(symbol) as i64 - (code_at as i64 + at as i64 + 4);
+            let distance = i32::try_from(distance).map_err(|_| data_bytes + code_bytes)?;
+            code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
+        }
+        // The table for the dynamic linker.
+        let dynamic = [
+            (14, u64::from(own_name)),
+            (4, hash_at),
+            (5, names_at),
+            (6, symbols_at),
+            (10, dynamic_names.0.len() as u64),
+            (11, SYMBOL_BYTES),
+            (0, 0),
+        ];
+        let mut back = Bytes::default();
+        for (tag, value) in dynamic {
+            back.u64(tag);
+            back.u64(value);
+        }
+        let dynamic_bytes = back.0.len() as u64;
+        // Symbols of everything, for who looks: local ones first.
+        let mut local_names = Names::new();
+        let mut all = Bytes::default();
+        put_symbol(&mut all, 0, 0, 0, 0, 0);
+        let of_kind = |exported: bool| {
+            image.symbols.iter().enumerate().filter(move |(_, it)| it.is_exported == exported)
+        };
+        for (number, symbol) in of_kind(false).chain(of_kind(true)) {
+            let name = local_names.add(&symbol.name);
+            let (section, kind) = kind_of(symbol.section);
+            let binding = u8::from(symbol.is_exported) << 4;
+            put_symbol(&mut all, name, binding | kind, section, place(number), symbol.bytes);
+        }
+        let locals = of_kind(false).count() as u32 + 1;
+        let all_at = dynamic_at + back.0.len() as u64;
+        back.0.extend(&all.0);
+        let local_names_at = dynamic_at + back.0.len() as u64;
+        back.0.extend(&local_names.0);
+        let mut section_names = Names::new();
+        let section_names_at = dynamic_at + back.0.len() as u64;
+        let mut sections = Bytes::default();
+        sections.0.resize(SECTION_BYTES as usize, 0);
+        let mut section = |name: &str,
+                           kind: u32,
+                           flags: u64,
+                           at: u64,
+                           bytes: u64,
+                           link_info: (u32, u32),
+                           alignment_entry: (u64, u64)| {
+            sections.u32(section_names.add(name));
+            sections.u32(kind);
+            sections.u64(flags);
+            sections.u64(if flags == 0 { 0 } else { at });
+            sections.u64(at);
+            sections.u64(bytes);
+            sections.u32(link_info.0);
+            sections.u32(link_info.1);
+            sections.u64(alignment_entry.0);
+            sections.u64(alignment_entry.1);
+        };
+        let (alloc, writable, executable) = (2, 1, 4);
+        section(".note.gnu.build-id", 7, alloc, note_at, note.len() as u64, (0, 0), (4, 0));
+        section(".dynsym", 11, alloc, symbols_at, count * SYMBOL_BYTES, (3, 1), (8, SYMBOL_BYTES));
+        section(".dynstr", 3, alloc, names_at, dynamic_names.0.len() as u64, (0, 0), (1, 0));
+        section(".hash", 5, alloc, hash_at, hash_bytes, (2, 0), (8, 4));
+        section(".rodata", 1, alloc, data_at, data_bytes, (0, 0), (64, 0));
+        section(".text", 1, alloc | executable, code_at, code_bytes, (0, 0), (64, 0));
+        section(".dynamic", 6, alloc | writable, dynamic_at, dynamic_bytes, (3, 0), (8, 16));
+        let all_bytes = all.0.len() as u64;
+        section(".symtab", 2, 0, all_at, all_bytes, (9, locals), (8, SYMBOL_BYTES));
+        section(".strtab", 3, 0, local_names_at, local_names.0.len() as u64, (0, 0), (1, 0));
+        // The names of sections hold that of their own section, too.
+        let named = section_names.0.len() as u64 + ".shstrtab".len() as u64 + 1;
+        let mut section = |name: &str| {
+            sections.u32(section_names.add(name));
+            sections.u32(3);
+            for word in [0, 0, section_names_at, named] {
+                sections.u64(word);
+            }
+            sections.u32(0);
+            sections.u32(0);
+            sections.u64(1);
+            sections.u64(0);
+        };
+        section(".shstrtab");
+        back.0.extend(&section_names.0);
+        let unaligned = dynamic_at + back.0.len() as u64;
+        let sections_at = unaligned.next_multiple_of(8);
+        back.0.resize(back.0.len() + (sections_at - unaligned) as usize, 0);
+        back.0.extend(&sections.0);
+
+        let mut front = Bytes::default();
+        front.0.extend([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
+        front.u16(3);
+        front.u16(62);
+        front.u32(1);
+        front.u64(0);
+        front.u64(HEADER_BYTES);
+        front.u64(sections_at);
+        front.u32(0);
+        for half in [64, 56, segments as u16, 64, SECTIONS, SECTIONS - 1] {
+            front.u16(half);
+        }
+        let same = |bytes: u64| (bytes, bytes);
+        front.segment(LOAD, READ, 0, same(data_at + data_bytes), PAGE);
+        front.segment(LOAD, READ | EXECUTE, code_at, same(code_bytes), PAGE);
+        front.segment(LOAD, READ | WRITE, dynamic_at, (dynamic_bytes, PAGE), PAGE);
+        front.segment(DYNAMIC, READ | WRITE, dynamic_at, same(dynamic_bytes), 8);
+        front.segment(NOTE, READ, note_at, same(note.len() as u64), 4);
+        front.segment(GNU_STACK, READ | WRITE, 0, (0, 0), 16);
+        // Whole pages become read-only; nothing else lies in the one of the table.
+        front.segment(GNU_RELRO, READ, dynamic_at, (dynamic_bytes, PAGE), 1);
+        front.0.extend(&note);
+        front.align(8);
+        put_symbol(&mut front, 0, 0, 0, 0, 0);
+        for (&number, &name) in exported.iter().zip(&name_of) {
+            let symbol = &image.symbols[number];
+            let (section, kind) = kind_of(symbol.section);
+            put_symbol(&mut front, name, 1 << 4 | kind, section, place(number), symbol.bytes);
+        }
+        front.0.extend(&dynamic_names.0);
+        front.align(8);
+        front.u32(buckets);
+        front.u32(count as u32);
+        let (mut first, mut next) = (vec![0; buckets as usize], vec![0u32; count as usize]);
+        for (at, &number) in exported.iter().enumerate() {
+            let bucket = (hash_of(&image.symbols[number].name) % buckets) as usize;
+            next[at + 1] = std::mem::replace(&mut first[bucket], at as u32 + 1);
+        }
+        first.into_iter().chain(next).for_each(|word| front.u32(word));
+        front.align(64);
+        let back = back.0;
+        Ok(SharedLibrary {
+            image,
+            front: front.0,
+            code,
+            back,
+            data_at,
+            code_at,
+            back_at: dynamic_at,
+        })
+    }
+
+    /// Writes the file.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub(crate) fn write(&self, file: &mut dyn Write) -> io::Result<()> {
+        file.write_all(&self.front)?;
+        self.image.write_data(file)?;
+        let data_end = self.data_at + self.image.data_bytes();
+        zeros(file, self.code_at - data_end)?;
+        file.write_all(&self.code)?;
+        zeros(file, self.back_at - self.code_at - self.code.len() as u64)?;
+        file.write_all(&self.back)
+    }
+}
+
+fn zeros(file: &mut dyn Write, count: u64) -> io::Result<()> {
+    let page = [0; PAGE as usize];
+    let mut left = count as usize;
+    while left > 0 {
+        let some = left.min(page.len());
+        file.write_all(&page[..some])?;
+        left -= some;
+    }
+    Ok(())
+}
+
+/// A note with the digest of the content.
+fn note(image: &Image) -> Vec<u8> {
+    let mut note = Bytes::default();
+    note.u32(4);
+    note.u32(16);
+    note.u32(3);
+    note.0.extend(b"GNU\0");
+    note.0.extend(image.digest().value());
+    note.0
+}
+
+/// The section of symbols, and their kind: a function or an object.
+fn kind_of(section: Section) -> (u16, u8) {
+    match section {
+        Section::Code => (TEXT, 2),
+        Section::Data => (RODATA, 1),
+    }
+}
+
+fn put_symbol(bytes: &mut Bytes, name: u32, info: u8, section: u16, at: u64, size: u64) {
+    bytes.u32(name);
+    bytes.0.extend([info, 0]);
+    bytes.u16(section);
+    bytes.u64(at);
+    bytes.u64(size);
+}
