@@ -14,8 +14,7 @@ use crate::image::{Image, Section};
 const PAGE: u64 = 4096;
 const HEADER_BYTES: u64 = 64;
 const SEGMENT_BYTES: u64 = 56;
-const SECTION_BYTES: u64 = 64;
-const SYMBOL_BYTES: u64 = 24;
+pub(crate) const SYMBOL_BYTES: u64 = 24;
 /// Kinds of segments.
 const LOAD: u32 = 1;
 const DYNAMIC: u32 = 2;
@@ -27,6 +26,8 @@ const READ: u32 = 4;
 const WRITE: u32 = 2;
 const EXECUTE: u32 = 1;
 
+/// Bytes of a row of the table of sections.
+const SECTION_BYTES: usize = 64;
 /// Numbers of sections, in order.
 const RODATA: u16 = 5;
 const TEXT: u16 = 6;
@@ -48,22 +49,22 @@ pub(crate) struct SharedLibrary<'a> {
 
 /// Bytes that grow to what a file holds.
 #[derive(Default)]
-struct Bytes(Vec<u8>);
+pub(crate) struct Bytes(pub(crate) Vec<u8>);
 
 impl Bytes {
-    fn u16(&mut self, value: u16) {
+    pub(crate) fn u16(&mut self, value: u16) {
         self.0.extend(value.to_le_bytes());
     }
 
-    fn u32(&mut self, value: u32) {
+    pub(crate) fn u32(&mut self, value: u32) {
         self.0.extend(value.to_le_bytes());
     }
 
-    fn u64(&mut self, value: u64) {
+    pub(crate) fn u64(&mut self, value: u64) {
         self.0.extend(value.to_le_bytes());
     }
 
-    fn align(&mut self, to: usize) {
+    pub(crate) fn align(&mut self, to: usize) {
         let end = self.0.len().next_multiple_of(to);
         self.0.resize(end, 0);
     }
@@ -79,18 +80,80 @@ impl Bytes {
 }
 
 /// Names behind each other, each ended by 0; the first is empty.
-struct Names(Vec<u8>);
+pub(crate) struct NameTable(pub(crate) Vec<u8>);
 
-impl Names {
-    fn new() -> Names {
-        Names(vec![0])
+impl NameTable {
+    pub(crate) fn new() -> NameTable {
+        NameTable(vec![0])
     }
 
-    fn add(&mut self, name: &str) -> u32 {
+    pub(crate) fn add(&mut self, name: &str) -> u32 {
         let at = self.0.len() as u32;
         self.0.extend(name.bytes());
         self.0.push(0);
         at
+    }
+}
+
+/// What memory a section takes: [`SectionTable::add`].
+pub(crate) const ALLOCATED: u64 = 2;
+pub(crate) const WRITABLE: u64 = 1;
+pub(crate) const EXECUTABLE: u64 = 4;
+
+/// The table of sections, and their names.
+pub(crate) struct SectionTable {
+    names: NameTable,
+    rows: Bytes,
+    /// Whether places in the file are addresses, too.
+    is_loaded: bool,
+}
+
+impl SectionTable {
+    /// That of a file whose places are addresses.
+    pub(crate) fn new() -> SectionTable {
+        let rows = Bytes(vec![0; SECTION_BYTES]);
+        SectionTable { names: NameTable::new(), rows, is_loaded: true }
+    }
+
+    /// That of a file that is to be linked.
+    pub(crate) fn of_object() -> SectionTable {
+        SectionTable { is_loaded: false, ..SectionTable::new() }
+    }
+
+    /// Adds a section: its kind and flags; where it is in the file, and its bytes; the sections
+    /// that it has to do with; its alignment, and the bytes of an entry.
+    pub(crate) fn add(
+        &mut self,
+        name: &str,
+        kind: u32,
+        flags: u64,
+        (at, bytes): (u64, u64),
+        (link, info): (u32, u32),
+        (alignment, entry): (u64, u64),
+    ) {
+        let address = if self.is_loaded && flags & ALLOCATED != 0 { at } else { 0 };
+        self.rows.u32(self.names.add(name));
+        self.rows.u32(kind);
+        for word in [flags, address, at, bytes] {
+            self.rows.u64(word);
+        }
+        self.rows.u32(link);
+        self.rows.u32(info);
+        self.rows.u64(alignment);
+        self.rows.u64(entry);
+    }
+
+    /// The names of sections and the table, which begin at a place in the file; where the table
+    /// does. The section of names is the last.
+    pub(crate) fn finish(mut self, at: u64) -> (Vec<u8>, u64) {
+        const OWN: &str = ".shstrtab";
+        let bytes = (self.names.0.len() + OWN.len() + 1) as u64;
+        self.add(OWN, 3, 0, (at, bytes), (0, 0), (1, 0));
+        let mut all = self.names.0;
+        let table_at = (at + bytes).next_multiple_of(8);
+        all.resize((table_at - at) as usize, 0);
+        all.extend(self.rows.0);
+        (all, table_at)
     }
 }
 
@@ -117,7 +180,7 @@ impl<'a> SharedLibrary<'a> {
         let exported: Vec<usize> =
             (0..image.symbols.len()).filter(|&it| image.symbols[it].is_exported).collect();
         let count = exported.len() as u64 + 1;
-        let mut dynamic_names = Names::new();
+        let mut dynamic_names = NameTable::new();
         let own_name = dynamic_names.add(name);
         let name_of: Vec<u32> =
             exported.iter().map(|&it| dynamic_names.add(&image.symbols[it].name)).collect();
@@ -164,7 +227,7 @@ impl<'a> SharedLibrary<'a> {
         }
         let dynamic_bytes = back.0.len() as u64;
         // Symbols of everything, for who looks: local ones first.
-        let mut local_names = Names::new();
+        let mut local_names = NameTable::new();
         let mut all = Bytes::default();
         put_symbol(&mut all, 0, 0, 0, 0, 0);
         let of_kind = |exported: bool| {
@@ -181,58 +244,24 @@ impl<'a> SharedLibrary<'a> {
         back.0.extend(&all.0);
         let local_names_at = dynamic_at + back.0.len() as u64;
         back.0.extend(&local_names.0);
-        let mut section_names = Names::new();
         let section_names_at = dynamic_at + back.0.len() as u64;
-        let mut sections = Bytes::default();
-        sections.0.resize(SECTION_BYTES as usize, 0);
-        let mut section = |name: &str,
-                           kind: u32,
-                           flags: u64,
-                           at: u64,
-                           bytes: u64,
-                           link_info: (u32, u32),
-                           alignment_entry: (u64, u64)| {
-            sections.u32(section_names.add(name));
-            sections.u32(kind);
-            sections.u64(flags);
-            sections.u64(if flags == 0 { 0 } else { at });
-            sections.u64(at);
-            sections.u64(bytes);
-            sections.u32(link_info.0);
-            sections.u32(link_info.1);
-            sections.u64(alignment_entry.0);
-            sections.u64(alignment_entry.1);
-        };
-        let (alloc, writable, executable) = (2, 1, 4);
-        section(".note.gnu.build-id", 7, alloc, note_at, note.len() as u64, (0, 0), (4, 0));
-        section(".dynsym", 11, alloc, symbols_at, count * SYMBOL_BYTES, (3, 1), (8, SYMBOL_BYTES));
-        section(".dynstr", 3, alloc, names_at, dynamic_names.0.len() as u64, (0, 0), (1, 0));
-        section(".hash", 5, alloc, hash_at, hash_bytes, (2, 0), (8, 4));
-        section(".rodata", 1, alloc, data_at, data_bytes, (0, 0), (64, 0));
-        section(".text", 1, alloc | executable, code_at, code_bytes, (0, 0), (64, 0));
-        section(".dynamic", 6, alloc | writable, dynamic_at, dynamic_bytes, (3, 0), (8, 16));
-        let all_bytes = all.0.len() as u64;
-        section(".symtab", 2, 0, all_at, all_bytes, (9, locals), (8, SYMBOL_BYTES));
-        section(".strtab", 3, 0, local_names_at, local_names.0.len() as u64, (0, 0), (1, 0));
-        // The names of sections hold that of their own section, too.
-        let named = section_names.0.len() as u64 + ".shstrtab".len() as u64 + 1;
-        let mut section = |name: &str| {
-            sections.u32(section_names.add(name));
-            sections.u32(3);
-            for word in [0, 0, section_names_at, named] {
-                sections.u64(word);
-            }
-            sections.u32(0);
-            sections.u32(0);
-            sections.u64(1);
-            sections.u64(0);
-        };
-        section(".shstrtab");
-        back.0.extend(&section_names.0);
-        let unaligned = dynamic_at + back.0.len() as u64;
-        let sections_at = unaligned.next_multiple_of(8);
-        back.0.resize(back.0.len() + (sections_at - unaligned) as usize, 0);
-        back.0.extend(&sections.0);
+        let (alloc, writable, executable) = (ALLOCATED, WRITABLE, EXECUTABLE);
+        let of_symbols = (8, SYMBOL_BYTES);
+        let mut sections = SectionTable::new();
+        sections.add(".note.gnu.build-id", 7, alloc, (note_at, note.len() as u64), (0, 0), (4, 0));
+        let names_bytes = dynamic_names.0.len() as u64;
+        sections.add(".dynsym", 11, alloc, (symbols_at, count * SYMBOL_BYTES), (3, 1), of_symbols);
+        sections.add(".dynstr", 3, alloc, (names_at, names_bytes), (0, 0), (1, 0));
+        sections.add(".hash", 5, alloc, (hash_at, hash_bytes), (2, 0), (8, 4));
+        sections.add(".rodata", 1, alloc, (data_at, data_bytes), (0, 0), (64, 0));
+        sections.add(".text", 1, alloc | executable, (code_at, code_bytes), (0, 0), (64, 0));
+        let dynamic = (dynamic_at, dynamic_bytes);
+        sections.add(".dynamic", 6, alloc | writable, dynamic, (3, 0), (8, 16));
+        sections.add(".symtab", 2, 0, (all_at, all.0.len() as u64), (9, locals), of_symbols);
+        let local_names = (local_names_at, local_names.0.len() as u64);
+        sections.add(".strtab", 3, 0, local_names, (0, 0), (1, 0));
+        let (tables, sections_at) = sections.finish(section_names_at);
+        back.0.extend(tables);
 
         let mut front = Bytes::default();
         front.0.extend([0x7f, b'E', b'L', b'F', 2, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
@@ -301,7 +330,7 @@ impl<'a> SharedLibrary<'a> {
     }
 }
 
-fn zeros(file: &mut dyn Write, count: u64) -> io::Result<()> {
+pub(crate) fn zeros(file: &mut dyn Write, count: u64) -> io::Result<()> {
     let page = [0; PAGE as usize];
     let mut left = count as usize;
     while left > 0 {
@@ -331,7 +360,8 @@ fn kind_of(section: Section) -> (u16, u8) {
     }
 }
 
-fn put_symbol(bytes: &mut Bytes, name: u32, info: u8, section: u16, at: u64, size: u64) {
+/// Adds a row of a table of symbols.
+pub(crate) fn put_symbol(bytes: &mut Bytes, name: u32, info: u8, section: u16, at: u64, size: u64) {
     bytes.u32(name);
     bytes.0.extend([info, 0]);
     bytes.u16(section);

@@ -1,7 +1,7 @@
 //! What callers of an artifact call: procedures that take the caller's arguments, check the memory,
 //! and run a program.
 
-use backend::procedure::{Action, Callee, MemoryWidth, Procedure, Word, WordOperator};
+use backend::procedure::{Action, Callee, Procedure, Word, WordOperator};
 use backend_c::Interface;
 use program::Fault;
 
@@ -111,10 +111,4 @@ pub(crate) fn check_values(
         let same = writer.call(Callee::Procedure("tilewright.same".to_owned()), words);
         writer.fault_if(Word::from(same).equal(0), Fault::OtherValue);
     }
-}
-
-/// The byte at an address.
-#[expect(dead_code, reason = "plans read conditions with it")]
-pub(crate) fn byte(address: Word) -> Word {
-    Word::Load(MemoryWidth::One, Box::new(address))
 }

@@ -5,16 +5,22 @@
 //! symbol is undefined. Its callers give all memory.
 //!
 //! - `words`, `steps`, `entry`: programs as procedures (`backend::procedure`), and what callers call;
+//! - `plan`: plans as procedures;
 //! - `image`: code, data and symbols, whatever the file;
-//! - `elf`: shared libraries, written without a linker;
+//! - `elf`, `elf_object`: shared libraries, written without a linker; objects, static libraries;
+//! - `header`, `bindings`: what people include: C, Python, Rust;
 //! - `digest`: what tells contents apart.
 //!
 //! The bytes depend on the model, the options and the version alone.
 
+mod bindings;
 mod digest;
 mod elf;
+mod elf_object;
 mod entry;
+mod header;
 mod image;
+mod plan;
 mod steps;
 mod words;
 
@@ -25,15 +31,17 @@ use backend::procedure::{Procedure, parse_procedures};
 use backend_c::{Interface, Weights};
 use backend_x64::{LinkableCode, compile_procedure};
 use base::codes::INTERNAL_ERROR;
-use base::{ConstantId, Diagnostic, Diagnostics, Id, KernelId};
+use base::{ConstantId, Diagnostic, Diagnostics, KernelId};
 use program::Place;
 use sym::Expr;
 
 pub use digest::Digest;
+pub use plan::{PlanCode, PlanPorts, SegmentCode};
 pub use steps::ProgramCode;
 
 use entry::{Bases, entry};
 use image::{Data, Image};
+use plan::plan_entry;
 use steps::{Surroundings, procedure_of};
 
 /// What artifacts of all models share.
@@ -47,23 +55,45 @@ pub struct ModelCode<'a> {
     /// What makes the block of constants.
     pub setup: ProgramCode<'a>,
     /// What runs.
-    pub main: ProgramCode<'a>,
+    pub main: MainCode<'a>,
+    /// The block of constants, where it has been made: it lies in the artifact then.
+    pub constants: Option<&'a [u8]>,
     /// How often the loops that data end turn in one run, all together, before it stops.
     pub most_turns: u64,
     /// Whether weights lie in the artifact; else its callers give them.
     pub has_weights: bool,
+    /// The target that the code is for.
+    pub target: &'a str,
+}
+
+/// What of a model runs each time.
+#[derive(Clone, Debug)]
+pub enum MainCode<'a> {
+    /// A program of known sizes.
+    Program(ProgramCode<'a>),
+    /// A plan, which divides the memory that its callers give.
+    Plan(PlanCode<'a>),
+}
+
+impl<'a> MainCode<'a> {
+    fn programs(&self) -> Vec<ProgramCode<'a>> {
+        match self {
+            MainCode::Program(code) => vec![*code],
+            MainCode::Plan(plan) => plan.segments.values().map(|segment| segment.code).collect(),
+        }
+    }
 }
 
 /// How much memory a model's callers give.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelSizes {
-    /// Of the weights.
+    /// Of the weights that lie in no artifact.
     pub weights: u64,
-    /// Of the block of constants.
+    /// Of the block of constants that lies in no artifact.
     pub constants: u64,
     /// Of the arena while it is set up, for one worker.
     pub setup_arena: u64,
-    /// Of the arena while it runs, for one worker.
+    /// Of the arena while it runs, for one worker; a plan takes any, and as much as it needs.
     pub arena: u64,
     /// What each further worker takes.
     pub worker: u64,
@@ -78,10 +108,18 @@ pub struct ArtifactModel {
     pub interface: Interface,
     /// The memory that it takes.
     pub sizes: ModelSizes,
-    /// The weights that its callers give.
+    /// The weights that its callers give, or that lie in the artifact.
     pub weights: Weights,
     /// Whether weights lie in the artifact.
     pub has_weights: bool,
+    /// Whether the block of constants lies in the artifact, so that nothing is set up.
+    pub has_constants: bool,
+    /// What callers see of a plan, if it is one.
+    pub plan: Option<PlanPorts>,
+    /// The target that code is for.
+    pub target: String,
+    /// The digest of the code and data of the artifact, as text.
+    pub hash: String,
 }
 
 /// Models as code and data, of which files are made.
@@ -101,15 +139,19 @@ impl Artifact {
     /// Internal errors where a program is not what its verifier accepts.
     pub fn new(models: &[ModelCode<'_>]) -> base::Result<Artifact> {
         let mut builder = Builder { image: Image::default(), by_content: BTreeMap::new() };
-        for procedure in parse_procedures(COMMON)? {
+        let has_plans = models.iter().any(|model| matches!(model.main, MainCode::Plan(_)));
+        let of_plans = if has_plans { plan::procedures() } else { String::new() };
+        for procedure in parse_procedures(&format!("{COMMON}{of_plans}"))? {
             builder.procedure(&procedure)?;
         }
-        let models = models
+        let mut models = models
             .iter()
             .map(|model| builder.model(model))
             .collect::<base::Result<Vec<ArtifactModel>>>()?;
         let mut image = builder.image;
         let references = image.linked()?;
+        let hash = image.digest().to_string();
+        models.iter_mut().for_each(|model| model.hash.clone_from(&hash));
         Ok(Artifact { image, references, models })
     }
 
@@ -137,6 +179,41 @@ impl Artifact {
             io::Error::new(io::ErrorKind::FileTooLarge, message)
         })?;
         library.write(file)
+    }
+
+    /// Writes an object.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_object(&self, file: &mut dyn Write) -> io::Result<()> {
+        elf_object::ObjectFile::new(&self.image, &self.references).write(file)
+    }
+
+    /// Writes a static library, whose only member is the object.
+    ///
+    /// # Errors
+    /// Those of the writer.
+    pub fn write_static_library(&self, file: &mut dyn Write) -> io::Result<()> {
+        let object = elf_object::ObjectFile::new(&self.image, &self.references);
+        object.write_static_library("model.o", file)
+    }
+
+    /// The header of a model, for C and C++.
+    #[must_use]
+    pub fn header(&self, model: &ArtifactModel) -> String {
+        header::header(model)
+    }
+
+    /// A module of Python that loads the shared library of this name, which lies beside it.
+    #[must_use]
+    pub fn python_module(&self, model: &ArtifactModel, library: &str) -> String {
+        bindings::python_module(model, library)
+    }
+
+    /// A module of Rust over the functions of a model.
+    #[must_use]
+    pub fn rust_module(&self, model: &ArtifactModel) -> String {
+        bindings::rust_module(model)
     }
 }
 
@@ -168,14 +245,19 @@ impl Builder {
     fn model(&mut self, model: &ModelCode<'_>) -> base::Result<ArtifactModel> {
         let name = backend_c::identifier(&model.interface.name);
         let mut weights = Weights::default();
-        let setup = self.program(&format!("{name}.setup"), model.setup, &mut weights, model)?;
-        let main = self.program(&format!("{name}.main"), model.main, &mut weights, model)?;
-        let constants = constants_bytes(model.setup)?.max(constants_bytes(model.main)?);
+        let has_constants = model.constants.is_some();
         let mut bases = Bases { weights: None, constants: None };
         if model.has_weights {
-            let symbol = format!("{name}.weights");
-            self.image.add_data(&symbol, Data::Weights(weights.clone()), false);
-            bases.weights = Some(symbol);
+            bases.weights = Some(format!("{name}.weights"));
+        }
+        if let Some(constants) = model.constants {
+            let symbol = format!("{name}.constants");
+            self.image.add_data(&symbol, Data::Bytes(constants.to_vec()), false);
+            bases.constants = Some(symbol);
+        }
+        let mut constants = 0;
+        for code in model.main.programs().into_iter().chain([model.setup]) {
+            constants = constants.max(constants_bytes(code)?);
         }
         let mut values = Vec::new();
         for (number, port) in model.interface.inputs.iter().enumerate() {
@@ -189,21 +271,59 @@ impl Builder {
         let sizes = |code: ProgramCode<'_>| -> base::Result<[u64; 2]> {
             Ok([known(code, &code.program().arena_bytes)?, code.worker_bytes()])
         };
-        let (of_setup, of_main) = (sizes(model.setup)?, sizes(model.main)?);
-        let none = Interface { name: name.clone(), inputs: Vec::new(), outputs: Vec::new() };
-        self.procedure(&entry(format!("{name}_setup"), &setup, of_setup, &bases, &none, &[]))?;
-        let run = format!("{name}_run");
-        self.procedure(&entry(run, &main, of_main, &bases, model.interface, &values))?;
         let whole = |[arena, worker]: [u64; 2]| arena.next_multiple_of(64) + worker;
-        let sizes = ModelSizes {
-            weights: weights.bytes(),
-            constants,
-            setup_arena: whole(of_setup),
-            arena: whole(of_main),
-            worker: of_setup[1].max(of_main[1]),
+        let mut found = ModelSizes::default();
+        if !has_constants {
+            let setup = self.program(&format!("{name}.setup"), model.setup, &mut weights, model)?;
+            let of_setup = sizes(model.setup)?;
+            let (inputs, outputs) = (Vec::new(), Vec::new());
+            let none = Interface { name: name.clone(), inputs, outputs };
+            let setup = entry(format!("{name}_setup"), &setup, of_setup, &bases, &none, &[]);
+            self.procedure(&setup)?;
+            (found.setup_arena, found.worker) = (whole(of_setup), of_setup[1]);
+            found.constants = constants;
+        }
+        let run = format!("{name}_run");
+        let ports = match &model.main {
+            MainCode::Program(code) => {
+                let main = self.program(&format!("{name}.main"), *code, &mut weights, model)?;
+                let of_main = sizes(*code)?;
+                let run = entry(run, &main, of_main, &bases, model.interface, &values);
+                self.procedure(&run)?;
+                found.arena = whole(of_main);
+                found.worker = found.worker.max(of_main[1]);
+                None
+            }
+            MainCode::Plan(plan) => {
+                let mut symbols = BTreeMap::new();
+                for (number, (&id, segment)) in plan.segments.iter().enumerate() {
+                    let name = format!("{name}.segment{number}");
+                    symbols.insert(id, self.program(&name, segment.code, &mut weights, model)?);
+                    found.worker = found.worker.max(segment.code.worker_bytes());
+                }
+                let (interface, turns) = (model.interface, model.most_turns);
+                let (run, ports) =
+                    plan_entry(run, plan, &symbols, &bases, interface, &values, turns)?;
+                self.procedure(&run)?;
+                Some(ports)
+            }
         };
-        let (interface, has_weights) = (model.interface.clone(), model.has_weights);
-        Ok(ArtifactModel { name, interface, sizes, weights, has_weights })
+        if let Some(symbol) = &bases.weights {
+            self.image.add_data(symbol, Data::Weights(weights.clone()), false);
+        } else {
+            found.weights = weights.bytes();
+        }
+        Ok(ArtifactModel {
+            name,
+            interface: model.interface.clone(),
+            sizes: found,
+            weights,
+            has_weights: model.has_weights,
+            has_constants,
+            plan: ports,
+            target: model.target.to_owned(),
+            hash: String::new(),
+        })
     }
 
     /// A program as code; its symbol.

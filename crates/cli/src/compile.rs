@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use base::{Diagnostic, Diagnostics, codes};
 use clap::{Args, ValueEnum};
 use tilewright::{ArtifactForm, ArtifactOptions};
 
@@ -18,6 +19,7 @@ use crate::help::{OUTPUTS, examples};
         "tilewright compile model.onnx -o folder --emit c --dim batch=1",
         "for one extent; others stay arguments",
     ),
+    ("tilewright compile model.onnx -o folder --emit shared", "a library of machine code"),
     (
         "tilewright compile model.onnx -o folder --emit c --input x=x.npy",
         "for the shape of an input",
@@ -39,6 +41,22 @@ pub(crate) struct Arguments {
     /// The form to write
     #[arg(long, value_name = "FORM")]
     emit: Form,
+    /// Where the weights of machine code go: to a file beside it, or into it
+    #[arg(long, value_name = "PLACE", default_value = "file")]
+    weights: WeightsPlace,
+    /// Computes now what depends on weights alone, so that the code needs no setup: takes a machine
+    /// that runs the target
+    #[arg(long)]
+    fold_setup: bool,
+}
+
+/// Where weights go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WeightsPlace {
+    /// weights.bin, which whoever calls the code reads or maps
+    File,
+    /// Read-only data of the object or library
+    Inside,
 }
 
 /// Deployment forms.
@@ -46,7 +64,11 @@ pub(crate) struct Arguments {
 enum Form {
     /// C99 that needs nothing: model.c, model.h, weights.bin, main.c
     C,
-    /// A shared library for x86-64 that needs nothing: libNAME.so, weights.bin
+    /// An object of machine code that needs nothing, to be linked: NAME.o, NAME.h, NAME.rs, weights.bin
+    Object,
+    /// A static library of one object: libNAME.a, NAME.h, NAME.rs, weights.bin
+    Static,
+    /// A shared library, which is loaded as it is: libNAME.so, NAME.h, NAME.py, weights.bin
     Shared,
 }
 
@@ -58,15 +80,29 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let (model, folder) = (&arguments.model.model, &arguments.output);
     let form = match arguments.emit {
         Form::C => None,
+        Form::Object => Some(ArtifactForm::Object),
+        Form::Static => Some(ArtifactForm::Static),
         Form::Shared => Some(ArtifactForm::Shared),
     };
+    let has_weights = arguments.weights == WeightsPlace::Inside;
     match form {
+        None if has_weights => return Err(not_of_sources("--weights inside")),
+        None if arguments.fold_setup => return Err(not_of_sources("--fold-setup")),
         None => tilewright::emit_c(model, &options, &inputs, folder)?,
         Some(form) => {
-            let chosen = ArtifactOptions { form, has_weights: false };
-            tilewright::emit_artifact(model, &options, &inputs, folder, chosen)?;
+            let chosen = ArtifactOptions { has_weights, fold_setup: arguments.fold_setup };
+            tilewright::emit_artifact(model, &options, &inputs, folder, form, chosen)?;
         }
     }
     arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
+}
+
+/// An option that C sources do not have.
+fn not_of_sources(option: &str) -> Diagnostics {
+    Diagnostic::error(codes::CONFLICTING_OPTIONS, format!("C sources have no `{option}`"))
+        .at("--emit c")
+        .because("their weights lie in weights.bin, from which their setup makes constants")
+        .remedy(format!("leave `{option}` out, or use `--emit shared`"))
+        .into()
 }

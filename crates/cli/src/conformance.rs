@@ -33,6 +33,7 @@ use crate::standard_output::{say, say_line};
     ("tilewright conformance cases", "all cases below a folder"),
     ("tilewright conformance cases --only resnet --inspect", "some of them, looked at closely"),
     ("tilewright conformance cases --target c99", "as C sources"),
+    ("tilewright conformance cases --libraries", "as shared libraries"),
 ]))]
 #[command(next_help_heading = WORK)]
 pub(crate) struct Arguments {
@@ -44,6 +45,9 @@ pub(crate) struct Arguments {
     /// Verifies, explores, dumps and compares with the evaluator, too, what a case compiles to
     #[arg(long, conflicts_with = "evaluator")]
     inspect: bool,
+    /// Runs the cases as shared libraries of machine code, many cases in each
+    #[arg(long, conflicts_with_all = ["evaluator", "inspect"])]
+    libraries: bool,
     /// Prints one JSON object
     #[arg(long, help_heading = OUTPUTS)]
     json: bool,
@@ -131,6 +135,7 @@ impl Arguments {
         match (self.evaluator, self.inspect) {
             (true, _) => Subject::Evaluator,
             (_, true) => Subject::Inspected,
+            _ if self.libraries => Subject::Libraries,
             _ => Subject::Compiled,
         }
     }

@@ -73,6 +73,13 @@ impl OutputContract {
     }
 }
 
+/// Whether code with this interface is for inputs with these components.
+pub(crate) fn is_for(interface: &Interface, components: &[Value]) -> bool {
+    let ports = &interface.inputs;
+    ports.len() == components.len()
+        && ports.iter().zip(components).all(|(port, it)| port.is_for(it))
+}
+
 /// The source of a model file, the name that its code has, and what is known of its inputs, in order.
 ///
 /// # Errors

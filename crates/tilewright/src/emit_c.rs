@@ -9,7 +9,7 @@ use base::Result;
 use tensor::Value;
 
 use crate::deployment::{
-    DeploymentRequest, LoweredMain, LoweredModel, OutputContract, deployed_source, lowered,
+    DeploymentRequest, LoweredMain, LoweredModel, OutputContract, deployed_source, is_for, lowered,
 };
 use crate::options::{Options, TargetChoice};
 use crate::specialisation::LoweredFunction;
@@ -51,9 +51,7 @@ pub struct CModel {
 impl CModel {
     /// Whether the code is for inputs with these components.
     pub fn is_for(&self, components: &[Value]) -> bool {
-        let ports = &self.interface.inputs;
-        ports.len() == components.len()
-            && ports.iter().zip(components).all(|(port, it)| port.is_for(it))
+        is_for(&self.interface, components)
     }
 
     /// As a program runs it beside others.

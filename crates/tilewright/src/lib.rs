@@ -188,7 +188,7 @@ pub mod compiled {
     #[cfg(feature = "c")]
     pub use crate::deployment::DeploymentRequest;
     #[cfg(feature = "artifact")]
-    pub use crate::emit_artifact::{DeployedModel, artifact_of, compile_for_artifact};
+    pub use crate::emit_artifact::{DeployedModel, artifact_of, compile_for_artifact, run_loaded};
     #[cfg(feature = "c")]
     pub use crate::emit_c::{CModel, compile_to_c};
     pub use crate::executable::draws;
@@ -200,8 +200,12 @@ pub mod compiled {
     pub use crate::source::Source;
     pub use crate::specialisation::{ArenaSlot, Request, Specialisation};
     pub use crate::variant::Variant;
+    #[cfg(feature = "artifact")]
+    pub use artifact::{Artifact, ArtifactModel};
     #[cfg(feature = "c")]
     pub use backend_c::{CRun, check_c_compiler, run_models};
+    #[cfg(feature = "artifact")]
+    pub use backend_x64::open_artifact;
     pub use backend_x64::{
         InstructionText, alone, compile_alone, disassembly, executable as link, instructions,
         vcode_text,
