@@ -146,14 +146,13 @@ impl Image {
         Ok(left)
     }
 
-    /// A digest of code and data.
+    /// A digest of code and data, whatever they are called.
     pub(crate) fn digest(&self) -> Digest {
         let mut digest = Digest::default();
         digest.add(&self.code);
         // A digest takes whatever is written to it.
         let _ = self.write_data(&mut digest);
-        for symbol in &self.symbols {
-            digest.add(symbol.name.as_bytes());
+        for symbol in self.symbols.iter().filter(|symbol| symbol.is_exported) {
             digest.add(&symbol.offset.to_le_bytes());
         }
         digest

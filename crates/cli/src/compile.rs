@@ -70,6 +70,8 @@ enum Form {
     Static,
     /// A shared library, which is loaded as it is: libNAME.so, NAME.h, NAME.py, weights.bin
     Shared,
+    /// Other weights for machine code of the same model that lies in the folder: weights.bin
+    Weights,
 }
 
 /// Compiles and writes the files, all of them or none.
@@ -78,31 +80,39 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     options.phases = arguments.timings.phases();
     let inputs = arguments.files.read(&arguments.model)?;
     let (model, folder) = (&arguments.model.model, &arguments.output);
+    let (fold_setup, has_weights) =
+        (arguments.fold_setup, arguments.weights == WeightsPlace::Inside);
     let form = match arguments.emit {
-        Form::C => None,
+        Form::C | Form::Weights if has_weights || fold_setup => {
+            let option = if has_weights { "--weights inside" } else { "--fold-setup" };
+            return Err(is_for_code(option));
+        }
+        Form::C => {
+            tilewright::emit_c(model, &options, &inputs, folder)?;
+            None
+        }
+        Form::Weights => {
+            tilewright::refit_artifact(model, &options, &inputs, folder)?;
+            None
+        }
         Form::Object => Some(ArtifactForm::Object),
         Form::Static => Some(ArtifactForm::Static),
         Form::Shared => Some(ArtifactForm::Shared),
     };
-    let has_weights = arguments.weights == WeightsPlace::Inside;
-    match form {
-        None if has_weights => return Err(not_of_sources("--weights inside")),
-        None if arguments.fold_setup => return Err(not_of_sources("--fold-setup")),
-        None => tilewright::emit_c(model, &options, &inputs, folder)?,
-        Some(form) => {
-            let chosen = ArtifactOptions { has_weights, fold_setup: arguments.fold_setup };
-            tilewright::emit_artifact(model, &options, &inputs, folder, form, chosen)?;
-        }
+    if let Some(form) = form {
+        let chosen = ArtifactOptions { has_weights, fold_setup };
+        tilewright::emit_artifact(model, &options, &inputs, folder, form, chosen)?;
     }
     arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
 }
 
-/// An option that C sources do not have.
-fn not_of_sources(option: &str) -> Diagnostics {
-    Diagnostic::error(codes::CONFLICTING_OPTIONS, format!("C sources have no `{option}`"))
-        .at("--emit c")
-        .because("their weights lie in weights.bin, from which their setup makes constants")
+/// An option that only objects and libraries have.
+fn is_for_code(option: &str) -> Diagnostics {
+    let message = format!("`{option}` is for objects and libraries");
+    Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+        .at("--emit")
+        .because("what is written has its weights in weights.bin, of which a setup makes constants")
         .remedy(format!("leave `{option}` out, or use `--emit shared`"))
         .into()
 }

@@ -233,6 +233,9 @@ impl Worker {
         if arguments.inspect {
             command.arg("--inspect");
         }
+        if arguments.libraries {
+            command.arg("--libraries");
+        }
         if arguments.evaluator {
             command.arg("--evaluator");
         }

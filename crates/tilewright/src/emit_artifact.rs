@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, Write as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use artifact::{Artifact, ArtifactModel, MainCode, ModelCode, PlanCode, ProgramCode, SegmentCode};
 use backend::{MachineCode, Target};
@@ -96,6 +96,47 @@ pub fn emit_artifact(
             })?;
         }
     }
+    files.commit()
+}
+
+/// Writes the weights of a model to the `weights.bin` of a folder that holds an artifact of the same
+/// model with other weights: whoever calls that runs `setup` again, and all is as if the artifact
+/// had been made anew.
+///
+/// # Errors
+/// What is wrong with the model, with the inputs or with the options; `TW0408` if no header in the
+/// folder is that of the code that the model becomes with these options; `TW0301` if the file cannot
+/// be written.
+pub fn refit_artifact(
+    model: impl AsRef<Path>,
+    options: &Options,
+    inputs: &BTreeMap<String, Value>,
+    folder: impl AsRef<Path>,
+) -> Result<()> {
+    let (source, name, inputs) = deployed_source(model.as_ref(), options, inputs)?;
+    let request = DeploymentRequest { source: &source, options, name: &name, inputs: &inputs };
+    let compiled = compile_for_artifact(&request, ArtifactOptions::default())?;
+    let artifact = artifact_of(&[&compiled])?;
+    let folder = folder.as_ref();
+    let own = &artifact.models[0];
+    let is_header = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "h");
+    let has_hash = |path: PathBuf| {
+        std::fs::read_to_string(path).is_ok_and(|text| text.contains(&format!("\"{}\"", own.hash)))
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    if !entries.map(|entry| entry.path()).filter(is_header).any(has_hash) {
+        let message = "the folder holds no code that the model becomes";
+        return Err(Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+            .at(folder.display().to_string())
+            .because(
+                "weights fit the code of a model that differs in weights alone, compiled with \
+                      the same options, by the same version, with weights in a file",
+            )
+            .remedy("give the options that the code was made with, or make it anew")
+            .into());
+    }
+    let mut files = StagedFiles::new();
+    files.write(folder.join("weights.bin"), |file| own.weights.write(file))?;
     files.commit()
 }
 

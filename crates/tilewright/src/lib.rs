@@ -155,7 +155,7 @@ pub use compile::{
     compile, compile_bytes, compile_module, compile_trace, inputs, model_info, refused_nodes,
 };
 #[cfg(feature = "artifact")]
-pub use emit_artifact::{ArtifactForm, ArtifactOptions, emit_artifact};
+pub use emit_artifact::{ArtifactForm, ArtifactOptions, emit_artifact, refit_artifact};
 #[cfg(feature = "c")]
 pub use emit_c::emit_c;
 pub use eval::EvaluationPrecision;
