@@ -28,6 +28,8 @@ const EXECUTE: u32 = 1;
 
 /// Bytes of a row of the table of sections.
 const SECTION_BYTES: usize = 64;
+/// Rows of the table for the dynamic linker.
+const DYNAMIC_ROWS: usize = 7;
 /// Numbers of sections, in order.
 const RODATA: u16 = 5;
 const TEXT: u16 = 6;
@@ -70,10 +72,18 @@ impl Bytes {
     }
 
     /// A row of the table of segments; `bytes` are those in the file, then those in memory.
-    fn segment(&mut self, kind: u32, rights: u32, at: u64, bytes: (u64, u64), alignment: u64) {
+    /// `at` is where it is in the file, then its address.
+    fn segment(
+        &mut self,
+        kind: u32,
+        rights: u32,
+        at: (u64, u64),
+        bytes: (u64, u64),
+        alignment: u64,
+    ) {
         self.u32(kind);
         self.u32(rights);
-        for word in [at, at, at, bytes.0, bytes.1, alignment] {
+        for word in [at.0, at.1, at.1, bytes.0, bytes.1, alignment] {
             self.u64(word);
         }
     }
@@ -104,15 +114,17 @@ pub(crate) const EXECUTABLE: u64 = 4;
 pub(crate) struct SectionTable {
     names: NameTable,
     rows: Bytes,
-    /// Whether places in the file are addresses, too.
+    /// Whether sections have addresses.
     is_loaded: bool,
+    /// How far the addresses of what is added are from its places in the file.
+    shift: u64,
 }
 
 impl SectionTable {
-    /// That of a file whose places are addresses.
+    /// That of a file that is loaded.
     pub(crate) fn new() -> SectionTable {
         let rows = Bytes(vec![0; SECTION_BYTES]);
-        SectionTable { names: NameTable::new(), rows, is_loaded: true }
+        SectionTable { names: NameTable::new(), rows, is_loaded: true, shift: 0 }
     }
 
     /// That of a file that is to be linked.
@@ -131,7 +143,7 @@ impl SectionTable {
         (link, info): (u32, u32),
         (alignment, entry): (u64, u64),
     ) {
-        let address = if self.is_loaded && flags & ALLOCATED != 0 { at } else { 0 };
+        let address = if self.is_loaded && flags & ALLOCATED != 0 { at + self.shift } else { 0 };
         self.rows.u32(self.names.add(name));
         self.rows.u32(kind);
         for word in [flags, address, at, bytes] {
@@ -194,24 +206,32 @@ impl<'a> SharedLibrary<'a> {
         let hash_bytes = 4 * (2 + u64::from(buckets) + count);
         let data_at = (hash_at + hash_bytes).next_multiple_of(64);
         let data_bytes = image.data_bytes();
-        let code_at = (data_at + data_bytes).next_multiple_of(PAGE);
+        // Segments follow each other closely in the file; each begins on a page of its own, so that
+        // the page where two meet is mapped twice, with the rights of each.
+        let code_at = (data_at + data_bytes).next_multiple_of(64);
+        let code_address = code_at + PAGE;
         let code_bytes = image.code.len() as u64;
-        let dynamic_at = (code_at + code_bytes).next_multiple_of(PAGE);
+        let dynamic_bytes = 16 * DYNAMIC_ROWS as u64;
+        let mut dynamic_at = (code_at + code_bytes).next_multiple_of(16);
+        if dynamic_at % PAGE + dynamic_bytes > PAGE {
+            dynamic_at = dynamic_at.next_multiple_of(PAGE);
+        }
+        let dynamic_address = dynamic_at + 2 * PAGE;
         let place = |number: usize| {
             let symbol = &image.symbols[number];
             match symbol.section {
-                Section::Code => code_at + symbol.offset,
+                Section::Code => code_address + symbol.offset,
                 Section::Data => data_at + symbol.offset,
             }
         };
         let mut code = image.code.clone();
         for &(at, symbol) in references {
-            let distance = place(symbol) as i64 - (code_at as i64 + at as i64 + 4);
+            let distance = place(symbol) as i64 - (code_address as i64 + at as i64 + 4);
             let distance = i32::try_from(distance).map_err(|_| data_bytes + code_bytes)?;
             code[at..at + 4].copy_from_slice(&distance.to_le_bytes());
         }
         // The table for the dynamic linker.
-        let dynamic = [
+        let dynamic: [(u64, u64); DYNAMIC_ROWS] = [
             (14, u64::from(own_name)),
             (4, hash_at),
             (5, names_at),
@@ -225,7 +245,6 @@ impl<'a> SharedLibrary<'a> {
             back.u64(tag);
             back.u64(value);
         }
-        let dynamic_bytes = back.0.len() as u64;
         // Symbols of everything, for who looks: local ones first.
         let mut local_names = NameTable::new();
         let mut all = Bytes::default();
@@ -254,7 +273,9 @@ impl<'a> SharedLibrary<'a> {
         sections.add(".dynstr", 3, alloc, (names_at, names_bytes), (0, 0), (1, 0));
         sections.add(".hash", 5, alloc, (hash_at, hash_bytes), (2, 0), (8, 4));
         sections.add(".rodata", 1, alloc, (data_at, data_bytes), (0, 0), (64, 0));
+        sections.shift = PAGE;
         sections.add(".text", 1, alloc | executable, (code_at, code_bytes), (0, 0), (64, 0));
+        sections.shift = 2 * PAGE;
         let dynamic = (dynamic_at, dynamic_bytes);
         sections.add(".dynamic", 6, alloc | writable, dynamic, (3, 0), (8, 16));
         sections.add(".symtab", 2, 0, (all_at, all.0.len() as u64), (9, locals), of_symbols);
@@ -276,14 +297,17 @@ impl<'a> SharedLibrary<'a> {
             front.u16(half);
         }
         let same = |bytes: u64| (bytes, bytes);
-        front.segment(LOAD, READ, 0, same(data_at + data_bytes), PAGE);
-        front.segment(LOAD, READ | EXECUTE, code_at, same(code_bytes), PAGE);
-        front.segment(LOAD, READ | WRITE, dynamic_at, (dynamic_bytes, PAGE), PAGE);
-        front.segment(DYNAMIC, READ | WRITE, dynamic_at, same(dynamic_bytes), 8);
-        front.segment(NOTE, READ, note_at, same(note.len() as u64), 4);
-        front.segment(GNU_STACK, READ | WRITE, 0, (0, 0), 16);
-        // Whole pages become read-only; nothing else lies in the one of the table.
-        front.segment(GNU_RELRO, READ, dynamic_at, (dynamic_bytes, PAGE), 1);
+        let at = |place: u64| (place, place);
+        // Of the table the rest of its page, too, so that all of that becomes read-only.
+        let dynamic = (dynamic_at, dynamic_address);
+        let page = (dynamic_bytes, PAGE - dynamic_at % PAGE);
+        front.segment(LOAD, READ, at(0), same(data_at + data_bytes), PAGE);
+        front.segment(LOAD, READ | EXECUTE, (code_at, code_address), same(code_bytes), PAGE);
+        front.segment(LOAD, READ | WRITE, dynamic, page, PAGE);
+        front.segment(DYNAMIC, READ | WRITE, dynamic, same(dynamic_bytes), 8);
+        front.segment(NOTE, READ, at(note_at), same(note.len() as u64), 4);
+        front.segment(GNU_STACK, READ | WRITE, at(0), (0, 0), 16);
+        front.segment(GNU_RELRO, READ, dynamic, page, 1);
         front.0.extend(&note);
         front.align(8);
         put_symbol(&mut front, 0, 0, 0, 0, 0);

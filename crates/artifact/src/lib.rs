@@ -42,7 +42,7 @@ pub use steps::ProgramCode;
 use entry::{Bases, entry};
 use image::{Data, Image};
 use plan::plan_entry;
-use steps::{Surroundings, procedure_of};
+use steps::{Surroundings, moves_of, procedure_of};
 
 /// What artifacts of all models share.
 const COMMON: &str = include_str!("common.procedures");
@@ -346,9 +346,8 @@ impl Builder {
             let symbol = match self.by_content.get(&machine.bytes) {
                 Some(symbol) => symbol.clone(),
                 None => {
-                    let prefix = backend_c::identifier(&model.interface.name);
-                    let own = &code.module.kernels[id].name;
-                    let symbol = self.fresh(format!("{prefix}.{own}"));
+                    // Local symbols of other artifacts may be called so, too.
+                    let symbol = self.fresh(code.module.kernels[id].name.clone());
                     let code =
                         LinkableCode { bytes: machine.bytes.clone(), references: Vec::new() };
                     self.image.add_code(&symbol, code, false);
@@ -361,7 +360,11 @@ impl Builder {
         let most_turns = model.most_turns;
         let around = Surroundings { kernels: &kernels, weights: &offsets, most_turns };
         let name = self.fresh(name.to_owned());
-        self.procedure(&procedure_of(name.clone(), code, &around)?)?;
+        let (procedure, moves) = procedure_of(name.clone(), code, &around)?;
+        self.procedure(&procedure)?;
+        if !moves.is_empty() {
+            self.image.add_data(&moves_of(&name), Data::Bytes(moves), false);
+        }
         Ok(name)
     }
 }

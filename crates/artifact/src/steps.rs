@@ -78,13 +78,15 @@ pub(crate) struct Surroundings<'a> {
 /// The procedure of a program; the symbols that it takes behind [`PARAMETERS`] are those that no
 /// step sets, in order.
 ///
+/// With it comes the data of its moves, which belongs to the symbol that [`moves_of`] says.
+///
 /// # Errors
 /// Internal errors where the program is not what its verifier accepts.
 pub(crate) fn procedure_of(
     name: String,
     code: ProgramCode<'_>,
     around: &Surroundings<'_>,
-) -> base::Result<Procedure> {
+) -> base::Result<(Procedure, Vec<u8>)> {
     let program = code.program();
     let free = free_symbols(program);
     let names: Vec<&str> = free.iter().map(|&id| &program.symbols[id].name[..]).collect();
@@ -105,14 +107,22 @@ pub(crate) fn procedure_of(
     writer.store(context.into(), buffers);
     writer.store(Word::from(context) + 8, symbols);
     let memory = writer.parameter(4);
-    writer.store(Word::from(context) + 16, memory + WORKER_HEAD);
-    let mut steps = StepWriter { writer, program, code, around, context, buffers, symbols };
+    writer.store(Word::from(context) + 16, memory.clone() + WORKER_HEAD);
+    let team = writer.procedure.area("team", 32);
+    let stride = code.worker_bytes().cast_signed().into();
+    let of_team = [writer.parameter(0), writer.parameter(5), memory, stride];
+    for (number, word) in of_team.into_iter().enumerate() {
+        writer.store(Word::from(team) + 8 * number as i64, word);
+    }
+    let moves = Vec::new();
+    let mut steps =
+        StepWriter { writer, program, code, around, context, buffers, symbols, team, moves };
     for (number, id) in free.into_iter().enumerate() {
         let value = steps.writer.parameter(PARAMETERS.len() + number);
         steps.writer.store(steps.symbol_place(id), value);
     }
     steps.block(&program.steps)?;
-    Ok(steps.writer.finish())
+    Ok((steps.writer.finish(), steps.moves))
 }
 
 /// The symbols that no step of a program sets.
@@ -129,6 +139,15 @@ struct StepWriter<'a> {
     context: AreaId,
     buffers: AreaId,
     symbols: AreaId,
+    /// What `tilewright.parallel` is told of workers.
+    team: AreaId,
+    /// What `tilewright.move` is told of axes.
+    moves: Vec<u8>,
+}
+
+/// The symbol of the data that the moves of a program's procedure are told.
+pub(crate) fn moves_of(procedure: &str) -> String {
+    format!("{procedure}.moves")
 }
 
 impl StepWriter<'_> {
@@ -253,7 +272,7 @@ impl StepWriter<'_> {
         Word::Load(MemoryWidth::One, Box::new(place)).not_equal(0)
     }
 
-    /// Loops around a copy of one element, or of neighbours.
+    /// Copies elements, or neighbours together.
     fn moved(&mut self, moved: &Move) {
         let element = i64::from(moved.element);
         let source = self.address(&moved.source, &moved.source_bytes());
@@ -267,9 +286,20 @@ impl StepWriter<'_> {
             run *= i64::from(last.extent);
             axes = outer;
         }
-        let from = self.writer.local("from", source);
-        let to = self.writer.local("to", destination);
-        self.writer.moved(axes, element, run, from, to);
+        if axes.is_empty() {
+            self.writer.push(Action::Copy { destination, source, bytes: run.into() });
+            return;
+        }
+        let rows = Word::Symbol(moves_of(&self.writer.procedure.name)) + self.moves.len() as i64;
+        for axis in axes {
+            let steps = [axis.from, axis.to].map(|step| i64::from(step) * element);
+            for word in [i64::from(axis.extent), steps[0], steps[1]] {
+                self.moves.extend(word.to_le_bytes());
+            }
+        }
+        let words = vec![rows, (axes.len() as i64).into(), run.into(), source, destination];
+        let callee = Callee::Procedure("tilewright.move".to_owned());
+        self.writer.push(Action::Call(None, callee, words));
     }
 
     fn run(&mut self, run: &Run) -> base::Result<()> {
@@ -293,11 +323,7 @@ impl StepWriter<'_> {
             return Ok(());
         }
         let grain = self.expr(&run.grain);
-        let (arguments, workers) = (self.writer.parameter(0), self.writer.parameter(5));
-        let (memory, stride) = (self.writer.parameter(4), self.code.worker_bytes());
-        let kernel = Word::Symbol(name.clone());
-        let stride = stride.cast_signed().into();
-        let words = vec![arguments, kernel, context, extent, grain, workers, memory, stride];
+        let words = vec![self.team.into(), Word::Symbol(name.clone()), context, extent, grain];
         self.writer.checked_call(Callee::Procedure("tilewright.parallel".to_owned()), words);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Symbolic expressions as words, and procedures as they are being written.
 
 use backend::procedure::{Action, Callee, LocalId, MemoryWidth, Procedure, Word, WordOperator};
-use program::{Fault, MoveAxis};
+use program::Fault;
 use sym::{Atom, Expr, SymbolId};
 
 /// An expression as a word, its symbols as the words that they are.
@@ -64,11 +64,17 @@ fn atom_of(atom: &Atom, symbol: &dyn Fn(SymbolId) -> Word) -> Word {
 pub(crate) struct ProcedureWriter {
     pub(crate) procedure: Procedure,
     blocks: Vec<Vec<Action>>,
+    /// Holds the faults of calls.
+    fault: Option<LocalId>,
 }
 
 impl ProcedureWriter {
     pub(crate) fn new(name: impl Into<String>, parameters: &[&str]) -> ProcedureWriter {
-        ProcedureWriter { procedure: Procedure::new(name, parameters), blocks: vec![Vec::new()] }
+        ProcedureWriter {
+            procedure: Procedure::new(name, parameters),
+            blocks: vec![Vec::new()],
+            fault: None,
+        }
     }
 
     /// The parameter of this number.
@@ -117,49 +123,6 @@ impl ProcedureWriter {
         self.store(turns.clone(), turns.load() + 1);
     }
 
-    /// Loops along axes around a copy of `run` bytes, from addresses that locals hold.
-    pub(crate) fn moved(
-        &mut self,
-        axes: &[MoveAxis],
-        element: i64,
-        run: i64,
-        from: LocalId,
-        to: LocalId,
-    ) {
-        let Some((axis, inner)) = axes.split_first() else {
-            match MemoryWidth::of_bytes(run.cast_unsigned()) {
-                Some(width) => {
-                    let value = Word::Load(width, Box::new(from.into()));
-                    self.push(Action::Store(width, to.into(), value));
-                }
-                None => {
-                    let (destination, source) = (to.into(), from.into());
-                    self.push(Action::Copy { destination, source, bytes: run.into() });
-                }
-            }
-            return;
-        };
-        let (step_from, step_to) = (i64::from(axis.from) * element, i64::from(axis.to) * element);
-        let (own_from, own_to) = match inner.is_empty() {
-            true => (from, to),
-            false => (self.procedure.local("from"), self.procedure.local("to")),
-        };
-        let left = self.local("left", i64::from(axis.extent));
-        self.open();
-        let is_over = Word::from(left).equal(0);
-        self.push(Action::If(is_over, vec![Action::Break], Vec::new()));
-        if !inner.is_empty() {
-            self.set(own_from, from);
-            self.set(own_to, to);
-        }
-        self.moved(inner, element, run, own_from, own_to);
-        self.set(from, Word::from(from) + step_from);
-        self.set(to, Word::from(to) + step_to);
-        self.set(left, Word::from(left) + -1);
-        let body = self.close();
-        self.push(Action::Loop(body));
-    }
-
     /// Leaves with a fault where a word is not 0.
     pub(crate) fn fault_if(&mut self, condition: Word, fault: Fault) {
         match condition {
@@ -173,7 +136,9 @@ impl ProcedureWriter {
 
     /// Calls what gives a fault, and leaves with it unless it is 0.
     pub(crate) fn checked_call(&mut self, callee: Callee, arguments: Vec<Word>) {
-        let fault = self.call(callee, arguments);
+        let procedure = &mut self.procedure;
+        let fault = *self.fault.get_or_insert_with(|| procedure.local("fault"));
+        self.push(Action::Call(Some(fault), callee, arguments));
         self.push(Action::If(fault.into(), vec![Action::Return(fault.into())], Vec::new()));
     }
 

@@ -44,7 +44,8 @@ pub(crate) fn emit_procedure(procedure: &Procedure) -> Result<EmittedProcedure, 
     let mut emitter = ProcedureEmitter::new(procedure);
     emitter.prologue()?;
     emitter.actions(&procedure.body)?;
-    emitter.put(Code::Xor_r32_rm32, &[Register::EAX.into(), Register::EAX.into()], None)?;
+    emitter.word(&Word::Number(0))?;
+    emitter.place(EXIT);
     emitter.leave()?;
     for (at, label) in std::mem::take(&mut emitter.jumps) {
         let target = emitter.labels[label].ok_or("a label without a place")?;
@@ -53,6 +54,12 @@ pub(crate) fn emit_procedure(procedure: &Procedure) -> Result<EmittedProcedure, 
     }
     Ok(EmittedProcedure { bytes: emitter.bytes, references: emitter.references })
 }
+
+/// The label of where procedures are left with what `rax` holds.
+const EXIT: usize = 0;
+
+/// Areas of so many bytes stand where instructions reach them with one byte.
+const NEAR: u64 = 32;
 
 /// Where a local is.
 #[derive(Clone, Copy)]
@@ -103,11 +110,20 @@ impl<'a> ProcedureEmitter<'a> {
             depth = (depth + bytes).next_multiple_of(alignment);
             -(depth as i32)
         };
+        let mut areas = vec![0; procedure.areas.len()];
+        let mut place = |near: bool, below: &mut dyn FnMut(u64, u64) -> i32| {
+            for (area, (_, bytes)) in areas.iter_mut().zip(procedure.areas.values()) {
+                if near == (*bytes <= NEAR) {
+                    *area = below(*bytes, 16);
+                }
+            }
+        };
+        place(true, &mut below);
         let homes = homes
             .into_iter()
             .map(|home| home.unwrap_or_else(|| Home::Frame(below(8, 8))))
             .collect();
-        let areas = procedure.areas.values().map(|(_, bytes)| below(*bytes, 16)).collect();
+        place(false, &mut below);
         let frame = depth.next_multiple_of(16) - 8 * saved.len() as u64;
         ProcedureEmitter {
             procedure,
@@ -116,7 +132,7 @@ impl<'a> ProcedureEmitter<'a> {
             areas,
             saved,
             frame,
-            labels: Vec::new(),
+            labels: vec![None],
             jumps: Vec::new(),
             loops: Vec::new(),
             references: Vec::new(),
@@ -146,6 +162,11 @@ impl<'a> ProcedureEmitter<'a> {
     }
 
     fn imm(&mut self, code: Code, register: Register, number: i64) -> Result<(), String> {
+        let code = match code {
+            Code::Add_rm64_imm32 if i8::try_from(number).is_ok() => Code::Add_rm64_imm8,
+            Code::And_rm64_imm32 if i8::try_from(number).is_ok() => Code::And_rm64_imm8,
+            other => other,
+        };
         self.put(code, &[register.into(), Operand::Imm(number)], None)
     }
 
@@ -155,7 +176,10 @@ impl<'a> ProcedureEmitter<'a> {
 
     /// A number in a register; the flags stay.
     fn number(&mut self, register: Register, number: i64) -> Result<(), String> {
-        if i32::try_from(number).is_ok() {
+        if u32::try_from(number).is_ok() {
+            let low = Register::EAX + (register as u32 - Register::RAX as u32);
+            self.imm(Code::Mov_r32_imm32, low, number)
+        } else if i32::try_from(number).is_ok() {
             self.imm(Code::Mov_rm64_imm32, register, number)
         } else {
             self.imm(Code::Mov_r64_imm64, register, number)
@@ -293,6 +317,57 @@ impl<'a> ProcedureEmitter<'a> {
         self.areas[area.index()]
     }
 
+    /// Whether a word takes one instruction, which needs no register but that of the result.
+    fn is_direct(&self, word: &Word) -> bool {
+        match word {
+            Word::Number(_) | Word::Local(_) | Word::Area(_) | Word::Symbol(_) => true,
+            Word::Load(..) => false,
+            Word::Binary(..) => self.near(word).is_some(),
+        }
+    }
+
+    /// An address at a known distance from an area, or from what a register holds.
+    fn near(&self, word: &Word) -> Option<Memory> {
+        let Word::Binary(WordOperator::Add, operands) = word else { return None };
+        let (start, Word::Number(number)) = (&operands.0, &operands.1) else { return None };
+        let number = i32::try_from(*number).ok()?;
+        match start {
+            Word::Area(area) => Some(Memory::at(Register::RBP, self.area(*area) + number)),
+            Word::Local(local) => match self.homes[local.index()] {
+                Home::Register(register) => Some(Memory::at(register, number)),
+                Home::Frame(_) => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Computes a word that takes one instruction.
+    fn direct_to(&mut self, register: Register, word: &Word) -> Result<(), String> {
+        let lea = [register.into(), Operand::Memory];
+        match word {
+            Word::Number(number) => self.number(register, *number),
+            Word::Local(local) => {
+                let home = self.homes[local.index()];
+                self.simple_to(register, Simple::Home(home))
+            }
+            Word::Area(area) => {
+                let memory = Memory::at(Register::RBP, self.area(*area));
+                self.put(Code::Lea_r64_m, &lea, Some(memory))
+            }
+            Word::Symbol(name) => {
+                let memory =
+                    Memory { constant: Some(PoolId::new(0)), ..Memory::at(Register::RIP, 0) };
+                self.put(Code::Lea_r64_m, &lea, Some(memory))?;
+                self.references.push((self.bytes.len() - 4, name.clone()));
+                Ok(())
+            }
+            _ => {
+                let memory = self.near(word).ok_or("a word that takes several instructions")?;
+                self.put(Code::Lea_r64_m, &lea, Some(memory))
+            }
+        }
+    }
+
     /// Computes a word in `rax`.
     fn word(&mut self, word: &Word) -> Result<(), String> {
         const RAX: Register = Register::RAX;
@@ -300,21 +375,8 @@ impl<'a> ProcedureEmitter<'a> {
             Word::Number(0) => {
                 self.put(Code::Xor_r32_rm32, &[Register::EAX.into(), Register::EAX.into()], None)
             }
-            Word::Number(number) => self.number(RAX, *number),
-            Word::Local(local) => {
-                let home = self.homes[local.index()];
-                self.simple_to(RAX, Simple::Home(home))
-            }
-            Word::Area(area) => {
-                let memory = Memory::at(Register::RBP, self.area(*area));
-                self.put(Code::Lea_r64_m, &[RAX.into(), Operand::Memory], Some(memory))
-            }
-            Word::Symbol(name) => {
-                let memory =
-                    Memory { constant: Some(PoolId::new(0)), ..Memory::at(Register::RIP, 0) };
-                self.put(Code::Lea_r64_m, &[RAX.into(), Operand::Memory], Some(memory))?;
-                self.references.push((self.bytes.len() - 4, name.clone()));
-                Ok(())
+            Word::Number(_) | Word::Local(_) | Word::Area(_) | Word::Symbol(_) => {
+                self.direct_to(RAX, word)
             }
             Word::Load(width, address) => {
                 let memory = self.memory(address)?;
@@ -326,6 +388,7 @@ impl<'a> ProcedureEmitter<'a> {
                 };
                 self.put(code, &[register.into(), Operand::Memory], Some(memory))
             }
+            Word::Binary(..) if self.is_direct(word) => self.direct_to(RAX, word),
             Word::Binary(operator, operands) => {
                 let right = self.operands(&operands.0, &operands.1)?;
                 self.apply(*operator, right)
@@ -527,6 +590,12 @@ impl<'a> ProcedureEmitter<'a> {
     fn action(&mut self, action: &Action) -> Result<(), String> {
         match action {
             Action::Set(local, word) => self.set_to(*local, word),
+            // A fault is passed on.
+            Action::If(Word::Local(fault), then, otherwise)
+                if otherwise.is_empty() && then[..] == [Action::Return(Word::Local(*fault))] =>
+            {
+                self.branch(&Word::Local(*fault), true, EXIT)
+            }
             Action::Store(width, address, value) => self.store(*width, address, value),
             Action::If(condition, then, otherwise) => {
                 let (not, end) = (self.label(), self.label());
@@ -557,7 +626,8 @@ impl<'a> ProcedureEmitter<'a> {
             }
             Action::Return(word) => {
                 self.word(word)?;
-                self.leave()
+                self.jump(EXIT);
+                Ok(())
             }
             Action::Call(result, callee, arguments) => self.call(*result, callee, arguments),
             Action::Copy { destination, source, bytes } => {
@@ -659,8 +729,8 @@ impl<'a> ProcedureEmitter<'a> {
             self.push(Register::RAX)?;
         }
         let arguments: Vec<(Register, &Word)> = PARAMETERS.into_iter().zip(in_registers).collect();
-        let (simple, computed): (Vec<_>, Vec<_>) =
-            arguments.into_iter().partition(|(_, word)| self.simple(word).is_some());
+        let (direct, computed): (Vec<_>, Vec<_>) =
+            arguments.into_iter().partition(|(_, word)| self.is_direct(word));
         for (_, word) in &computed {
             self.word(word)?;
             self.push(Register::RAX)?;
@@ -671,10 +741,8 @@ impl<'a> ProcedureEmitter<'a> {
         for (register, _) in computed.iter().rev() {
             self.pop(*register)?;
         }
-        for (register, word) in simple {
-            if let Some(simple) = self.simple(word) {
-                self.simple_to(register, simple)?;
-            }
+        for (register, word) in direct {
+            self.direct_to(register, word)?;
         }
         match callee {
             Callee::Procedure(name) | Callee::Kernel(name) => {
