@@ -9,7 +9,7 @@ use crate::header::is_list;
 use crate::{ArtifactModel, PlanPorts};
 
 const PYTHON: &str = include_str!("templates/model.py");
-const RUST: &str = include_str!("templates/model.rs");
+const RUST: &str = include_str!("templates/model.rs.txt");
 
 /// A module of Python that loads the shared library of this name.
 pub(crate) fn python_module(model: &ArtifactModel, library: &str) -> String {
@@ -175,9 +175,9 @@ fn safe_functions(model: &ArtifactModel) -> String {
     };
     let setup = match model.has_constants {
         true => String::new(),
-        false => include_str!("templates/setup.rs").to_owned(),
+        false => include_str!("templates/setup.rs.txt").to_owned(),
     };
-    (setup + include_str!("templates/run.rs"))
+    (setup + include_str!("templates/run.rs.txt"))
         .replace("@INPUT_BYTES@", &bytes(&interface.inputs))
         .replace("@OUTPUT_BYTES@", &bytes(&interface.outputs))
         .replace("@NAME@", &model.name)

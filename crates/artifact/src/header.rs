@@ -136,8 +136,8 @@ fn ports_text(word: &str, ports: &[CPort], model: &ArtifactModel, is_input: bool
 
 fn tensor_type(name: &str, ports: &PlanPorts) -> String {
     format!(
-        "/* A value of a plan. */\ntypedef struct {{\n  const void *data;\n  int64_t bytes; /* of all \
-        elements */\n  int64_t axes;\n  int64_t extents[{}];\n}} {name}_tensor;\n\n",
+        "/* A value of a plan. */\ntypedef struct {{\n  const void *data;\n  \
+        int64_t bytes; /* of all elements */\n  int64_t axes;\n  int64_t extents[{}];\n}} {name}_tensor;\n\n",
         ports.axes
     )
 }

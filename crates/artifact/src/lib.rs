@@ -1,10 +1,11 @@
-//! Compiled models as files with nothing behind them: objects, static and shared libraries, headers.
+//! Compiled models as files with nothing behind them: objects, static and shared libraries, and
+//! their headers.
 //!
 //! An artifact holds the machine code of a model's kernels as it is in a process that compiled it,
 //! and its programs and plan as machine code, too: nothing interprets, nothing is allocated, no
 //! symbol is undefined. Its callers give all memory.
 //!
-//! - `words`, `steps`, `entry`: programs as procedures (`backend::procedure`), and what callers call;
+//! - `words`, `steps`, `entry`: programs as procedures (`backend::procedure`), what callers call;
 //! - `plan`: plans as procedures;
 //! - `image`: code, data and symbols, whatever the file;
 //! - `elf`, `elf_object`: shared libraries, written without a linker; objects, static libraries;

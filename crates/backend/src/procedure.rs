@@ -2,8 +2,8 @@
 //!
 //! A procedure computes with words: integers of 64 bits, which are sizes, extents and addresses
 //! alike. It has locals, areas of memory of its own while it runs, and calls other procedures,
-//! kernels, or what its caller gives the address of. What it names (other procedures, kernels, data)
-//! are symbols of the artifact, reached relative to the code: no address stands in data.
+//! kernels, or what its caller gives the address of. What it names (other procedures, kernels,
+//! data) are symbols of the artifact, reached relative to the code: no address stands in data.
 //!
 //! Arithmetic wraps, but for what saturates by name. Quotients round down, remainders have the sign
 //! of the divisor, and both are 0 where the divisor is. A comparison is 1 or 0.

@@ -64,7 +64,7 @@ enum WeightsPlace {
 enum Form {
     /// C99 that needs nothing: model.c, model.h, weights.bin, main.c
     C,
-    /// An object of machine code that needs nothing, to be linked: NAME.o, NAME.h, NAME.rs, weights.bin
+    /// Machine code that needs nothing, to be linked: NAME.o, NAME.h, NAME.rs, weights.bin
     Object,
     /// A static library of one object: libNAME.a, NAME.h, NAME.rs, weights.bin
     Static,

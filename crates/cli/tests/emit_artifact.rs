@@ -50,11 +50,13 @@ int main(void)
   arguments.arena_bytes = 1;
   arguments.inputs = inputs;
   arguments.outputs = outputs;
-  if (strcmp(digits_status_text(digits_setup(&arguments)), "there is too little memory") != 0) return 5;
+  status = digits_setup(&arguments);
+  if (strcmp(digits_status_text(status), "there is too little memory") != 0) return 5;
   arguments.arena_bytes = sizeof arena;
   status = digits_setup(&arguments);
   if (status == 0) status = digits_run(&arguments);
-  if (status == 0) status = digits_infer(weights, constants, arena + 64 - (size_t)arena % 64, image, again);
+  if (status == 0)
+    status = digits_infer(weights, constants, arena + 64 - (size_t)arena % 64, image, again);
   if (status != 0) {
     puts(digits_status_text(status));
     return 1;
@@ -178,9 +180,21 @@ fn python_runs_each_kind_of_library() {
         assert_eq!(has_file, !kind.contains(&"inside"), "{kind:?}");
         for batch in if kind.is_empty() { vec![1, 4, 70] } else { vec![4] } {
             let expected = expected(&folder, DIGITS, batch, 3);
-            assert_eq!(from_python(&folder, "digits", batch), expected, "{kind:?}, {batch}");
+            let logits = from_python(&folder, "digits", batch);
+            // For any extent, sums may be taken in another order than for the one at hand.
+            let is_near = |(a, b): (f32, f32)| (a - b).abs() <= 1e-4 * b.abs().max(1.0);
+            let is_right = match kind.is_empty() {
+                true => floats(&logits).into_iter().zip(floats(&expected)).all(is_near),
+                false => logits == expected,
+            };
+            assert!(is_right && logits.len() == expected.len(), "{kind:?}, {batch}");
         }
     }
+}
+
+fn floats(bytes: &[u8]) -> Vec<f32> {
+    let number = |four: &[u8]| f32::from_le_bytes([four[0], four[1], four[2], four[3]]);
+    bytes.chunks_exact(4).map(number).collect()
 }
 
 /// Names and contents of the files in a folder.

@@ -100,10 +100,10 @@ pub fn cases_together(options: &Options, subject: Subject) -> usize {
 #[must_use]
 pub fn run_cases(cases: &[PathBuf], options: &Options, subject: Subject) -> Vec<Verdict> {
     if is_as_c(options, subject) {
-        return deployed::run_cases(&deployed::AsSources, cases, options);
+        return deployed::run_cases(&deployed::SourceDeployment, cases, options);
     }
     if subject == Subject::Libraries {
-        let choice = deployed::AsLibraries { workers: options.threads.unwrap_or(1) };
+        let choice = deployed::LibraryDeployment { workers: options.threads.unwrap_or(1) };
         return deployed::run_cases(&choice, cases, options);
     }
     let run = |case| verdict(catch_internal_errors(|| try_case(case, options, subject)));

@@ -1,5 +1,5 @@
-//! Models as shared libraries on the machine at hand: many in one, loaded into this process, and what
-//! becomes of the outputs.
+//! Models as shared libraries on the machine at hand: many in one, loaded into this process, and
+//! what becomes of the outputs.
 
 use base::{Result, catch_internal_errors};
 use tensor::{StagedFiles, TemporaryFolder, Value};

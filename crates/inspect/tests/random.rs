@@ -147,8 +147,8 @@ fn wrong_in_c(sample: &GraphSample) -> Said {
     compared(sample, outcome(run)?)
 }
 
-/// A sample as a shared library, its extents known, then free: what it computes is what machine code
-/// in process does, bit by bit where extents are known.
+/// A sample as a shared library, its extents known, then free: it computes what machine code in
+/// process does, bit by bit where extents are known.
 fn wrong_in_a_library(sample: &GraphSample) -> Said {
     let options = || Options {
         target: TargetChoice::Named("x86-64-v3".to_owned()),

@@ -1,8 +1,8 @@
 //! Artifacts in this process: shared libraries that the compiler wrote, loaded and called as their
 //! headers say.
 //!
-//! Values go in and out as bytes and extents; the memory between is made here. This is for tests and
-//! for whoever wants to look at an artifact: programs call them directly.
+//! Values go in and out as bytes and extents; the memory between is made here. This is for tests
+//! and for whoever wants to look at an artifact: programs call them directly.
 
 use std::ffi::{CStr, CString, c_char, c_void};
 use std::path::Path;

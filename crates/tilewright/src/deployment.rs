@@ -1,8 +1,8 @@
 //! A model lowered for its deployment: what it is made of before it becomes C or machine code.
 //!
-//! Inputs that are given fix their shapes, and values on which shapes in the model depend. Where all
-//! sizes are known and the plan is one segment there is one program; else a plan, whose segments
-//! have free extents.
+//! Inputs that are given fix their shapes, and values on which shapes in the model depend. Where
+//! all sizes are known and the plan is one segment there is one program; else a plan, whose
+//! segments have free extents.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -80,7 +80,8 @@ pub(crate) fn is_for(interface: &Interface, components: &[Value]) -> bool {
         && ports.iter().zip(components).all(|(port, it)| port.is_for(it))
 }
 
-/// The source of a model file, the name that its code has, and what is known of its inputs, in order.
+/// The source of a model file, the name that its code has, and what is known of its inputs, in
+/// order.
 ///
 /// # Errors
 /// What is wrong with the file or with the inputs.

@@ -44,9 +44,9 @@ pub struct ArtifactOptions {
     pub fold_setup: bool,
 }
 
-/// Compiles a model to an artifact in a folder, which is made if it is not there: all files or none.
-/// Beside it are written a header, modules of Python or Rust, and `weights.bin`. Kernels are scheduled
-/// for the row `x86-64-v3` of the target table unless the options name another.
+/// Compiles a model to an artifact in a folder, which is made if it is not there: all files or
+/// none. Beside it are written a header, modules of Python or Rust, and `weights.bin`. Kernels are
+/// scheduled for the row `x86-64-v3` of the target table unless the options name another.
 ///
 /// Inputs that are given, by name, fix the shapes of these inputs; where shapes in the model depend
 /// on the value of one of them, the code is for this value alone, and refuses any other. Dimensions
@@ -99,14 +99,14 @@ pub fn emit_artifact(
     files.commit()
 }
 
-/// Writes the weights of a model to the `weights.bin` of a folder that holds an artifact of the same
-/// model with other weights: whoever calls that runs `setup` again, and all is as if the artifact
-/// had been made anew.
+/// Writes the weights of a model to the `weights.bin` of a folder that holds an artifact of the
+/// same model with other weights: whoever calls that runs `setup` again, and all is as if the
+/// artifact had been made anew.
 ///
 /// # Errors
 /// What is wrong with the model, with the inputs or with the options; `TW0408` if no header in the
-/// folder is that of the code that the model becomes with these options; `TW0301` if the file cannot
-/// be written.
+/// folder is that of the code that the model becomes with these options; `TW0301` if the file
+/// cannot be written.
 pub fn refit_artifact(
     model: impl AsRef<Path>,
     options: &Options,

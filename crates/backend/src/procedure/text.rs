@@ -353,7 +353,8 @@ mod tests {
     fn what_prints_parses() {
         let text = "export procedure take(region, bytes) {\n  area pair: 16\n  \
             start = load8(region + 8 * bytes)\n  if start < 0 {\n    return 0\n  } else {\n    \
-            loop {\n      start = start - (bytes - 1) * 2\n      if start == 0 {\n        break\n      \
+            loop {\n      start = start - (bytes - 1) * 2\n      if start == 0 {\n        \
+            break\n      \
             }\n    }\n  }\n  store4(&pair, quotient(start, bytes + 1))\n  \
             x = call room(@data, -3)\n  x = kernel k0(x)\n  call [load8(x)](1)\n  \
             copy(&pair, region, 16)\n  return saturating_add(x, maximum(x, 1))\n}\n";

@@ -42,9 +42,9 @@ pub(super) trait DeploymentChoice {
 }
 
 /// As C sources.
-pub(super) struct AsSources;
+pub(super) struct SourceDeployment;
 
-impl DeploymentChoice for AsSources {
+impl DeploymentChoice for SourceDeployment {
     type Model = CModel;
 
     fn compile_for(
@@ -71,12 +71,12 @@ impl DeploymentChoice for AsSources {
 }
 
 /// As shared libraries.
-pub(super) struct AsLibraries {
+pub(super) struct LibraryDeployment {
     /// How many threads run each.
     pub(super) workers: usize,
 }
 
-impl DeploymentChoice for AsLibraries {
+impl DeploymentChoice for LibraryDeployment {
     type Model = DeployedModel;
 
     fn compile_for(
