@@ -126,12 +126,7 @@ pub(crate) fn rust_module(model: &ArtifactModel) -> String {
         statuses().iter().map(|(code, text)| format!("        {code} => \"{text}\",\n")).collect();
     let (tensor, outputs) = match &model.plan {
         Some(plan) => (
-            format!(
-                "/// A value of a plan.\n#[repr(C)]\npub struct Tensor {{\n    pub data: *const u8,\n    \
-                /// Of all elements.\n    pub bytes: i64,\n    pub axes: i64,\n    \
-                pub extents: [i64; {}],\n}}\n\n",
-                plan.axes
-            ),
+            include_str!("templates/tensor.rs.txt").replace("@AXES@", &plan.axes.to_string()),
             "Tensor",
         ),
         None => (String::new(), "*mut u8"),

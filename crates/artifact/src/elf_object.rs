@@ -158,5 +158,5 @@ impl<'a> ObjectFile<'a> {
 
 /// The header of a member: without a date, nobody's, with the usual rights.
 fn member_header(file: &mut dyn Write, name: &str, bytes: u64) -> io::Result<()> {
-    write!(file, "{name:<16}{:<12}{:<6}{:<6}{:<8}{bytes:<10}`\n", 0, 0, 0, 644)
+    writeln!(file, "{name:<16}{:<12}{:<6}{:<6}{:<8}{bytes:<10}`", 0, 0, 0, 644)
 }

@@ -41,8 +41,9 @@ impl Bases {
     }
 }
 
-/// The procedure that callers call to run a program of known sizes: the symbol of that, the bytes of
-/// its arena and of each worker's memory. `values` are symbols of the values that inputs must have.
+/// The procedure that callers call to run a program of known sizes: the symbol of that, the bytes
+/// of its arena and of each worker's memory. `values` are symbols of the values that inputs must
+/// have.
 pub(crate) fn entry(
     name: String,
     program: &str,

@@ -86,33 +86,38 @@ pub(crate) fn header(model: &ArtifactModel) -> String {
 const SETUP: &str = "/* Fills the block of constants. */\n\
     int32_t @NAME@_setup(const @NAME@_arguments *arguments);\n";
 
+/// What to do with the weights.
+const WEIGHTS_STEP: [&str; 2] = [
+    "Read or map weights.bin (@UPPER@_WEIGHTS_BYTES); its numbers are little-endian.",
+    "It stays where it is as long as the model runs.",
+];
+const SETUP_STEP: [&str; 2] = [
+    "Give @NAME@_setup the weights, a block of @UPPER@_CONSTANTS_BYTES and an arena of",
+    "@UPPER@_SETUP_ARENA_BYTES. Other weights of the same shapes: run it again.",
+];
+const PROGRAM_STEP: [&str; 2] = [
+    "Give @NAME@_run the weights, the block, an arena of @UPPER@_ARENA_BYTES, and pointers",
+    "to inputs and outputs: dense arrays in row-major order, apart from each other.",
+];
+const PLAN_STEP: [&str; 3] = [
+    "Give @NAME@_run the weights, the block, an arena of any size, pointers to the inputs,",
+    "which are dense arrays in row-major order, and their free extents. It says in outputs",
+    "where each output lies, in the arena or among the inputs, and its shape.",
+];
+
 /// What to do first, in words.
 fn steps(model: &ArtifactModel) -> String {
-    let mut steps = Vec::new();
+    let mut steps: Vec<&[&str]> = Vec::new();
     if !model.has_weights && model.sizes.weights > 0 {
-        steps.push(
-            "Read or map weights.bin (@UPPER@_WEIGHTS_BYTES); its numbers are little-endian. It\n      \
-            stays where it is as long as the model runs.",
-        );
+        steps.push(&WEIGHTS_STEP);
     }
     if !model.has_constants {
-        steps.push(
-            "Give @NAME@_setup the weights, a block of @UPPER@_CONSTANTS_BYTES and an arena of\n      \
-            @UPPER@_SETUP_ARENA_BYTES. Other weights of the same shapes: run it again.",
-        );
+        steps.push(&SETUP_STEP);
     }
-    steps.push(match model.plan {
-        None => {
-            "Give @NAME@_run the weights, the block, an arena of @UPPER@_ARENA_BYTES, and pointers\n      \
-            to inputs and outputs: dense arrays in row-major order, apart from each other."
-        }
-        Some(_) => {
-            "Give @NAME@_run the weights, the block, an arena of any size, pointers to the inputs,\n      \
-            which are dense arrays in row-major order, and their free extents. It says in outputs\n      \
-            where each output lies, in the arena or among the inputs, and its shape."
-        }
-    });
-    let numbered = |(number, step): (usize, &&str)| format!("   {}. {step}\n", number + 1);
+    steps.push(if model.plan.is_some() { &PLAN_STEP } else { &PROGRAM_STEP });
+    let numbered = |(number, lines): (usize, &&[&str])| {
+        format!("   {}. {}\n", number + 1, lines.join("\n      "))
+    };
     steps.iter().enumerate().map(numbered).collect()
 }
 
@@ -135,11 +140,9 @@ fn ports_text(word: &str, ports: &[CPort], model: &ArtifactModel, is_input: bool
 }
 
 fn tensor_type(name: &str, ports: &PlanPorts) -> String {
-    format!(
-        "/* A value of a plan. */\ntypedef struct {{\n  const void *data;\n  \
-        int64_t bytes; /* of all elements */\n  int64_t axes;\n  int64_t extents[{}];\n}} {name}_tensor;\n\n",
-        ports.axes
-    )
+    include_str!("templates/tensor.h")
+        .replace("@AXES@", &ports.axes.to_string())
+        .replace("@NAME@", name)
 }
 
 /// A name as a member of a structure or a parameter.

@@ -321,7 +321,7 @@ impl PlanWriter<'_> {
                 }
                 Assumption::Divisible(_, 0) => Word::Number(1),
                 Assumption::Divisible(a, by) => {
-                    let by = Word::Number(*by as i64);
+                    let by = Word::Number(*by);
                     Word::binary(WordOperator::Remainder, self.expr(a), by).not_equal(0)
                 }
             };
