@@ -165,8 +165,8 @@ mod tests {
         let symbol = |id: SymbolId| Word::Number([7, -3][id.index()]);
         let (a, b) = (Expr::symbol(SymbolId::new(0)), Expr::symbol(SymbolId::new(1)));
         let expr = (a.clone() * 3 + b.clone()).floor_div(&Expr::constant(4)) * a.clone()
-            + b.clone().rem(&Expr::constant(5))
-            - a.clone().max(b.clone()) * 2;
+            + b.modulo(&Expr::constant(5))
+            - a.max(&b) * 2;
         let value = expr.evaluate(&|id| match symbol(id) {
             Word::Number(number) => Some(number),
             _ => None,

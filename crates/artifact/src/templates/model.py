@@ -66,14 +66,19 @@ class Error(Exception):
 
 
 class _Memory:
-    """Aligned memory of at least so many bytes."""
+    """Aligned memory of at least so many bytes, in large pages where the system has them."""
 
     def __init__(self, count):
         self.bytes = count + ALIGNMENT
-        self._memory = ctypes.create_string_buffer(self.bytes)
-        start = ctypes.addressof(self._memory)
-        self.address = (start + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
-        self.bytes -= self.address - start
+        self._memory = mmap.mmap(-1, self.bytes)
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            try:
+                self._memory.madvise(mmap.MADV_HUGEPAGE)
+            except OSError:
+                pass
+        self._view = (ctypes.c_char * self.bytes).from_buffer(self._memory)
+        # Pages are aligned to more than any number.
+        self.address = ctypes.addressof(self._view)
 
 
 class Model:
