@@ -113,6 +113,6 @@ fn is_for_code(option: &str) -> Diagnostics {
     Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
         .at("--emit")
         .because("what is written has its weights in weights.bin, of which a setup makes constants")
-        .remedy(format!("leave `{option}` out, or use `--emit shared`"))
+        .remedy("use `--emit shared`, or leave the option out")
         .into()
 }

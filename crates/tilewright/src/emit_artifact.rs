@@ -200,7 +200,7 @@ pub fn compile_for_artifact(
         return Err(Diagnostic::error(codes::UNKNOWN_TARGET, message)
             .at(format!("--target {}", target.name))
             .because("it stands for sources")
-            .remedy(format!("name another target, such as `--target {TARGET}`, or `--emit c`"))
+            .remedy(format!("use `--target {TARGET}`, or write C sources"))
             .into());
     }
     let model = lowered(request, &target)?;
