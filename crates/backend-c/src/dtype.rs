@@ -26,7 +26,8 @@ pub(crate) fn value_type(dtype: DType) -> &'static str {
 }
 
 /// The type of what an array of such elements is made of: packed ones share bytes.
-pub(crate) fn storage_type(dtype: DType) -> &'static str {
+#[must_use]
+pub fn storage_type(dtype: DType) -> &'static str {
     if is_packed(dtype) { "uint8_t" } else { value_type(dtype) }
 }
 

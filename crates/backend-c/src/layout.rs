@@ -46,7 +46,7 @@ impl Weights {
     }
 
     /// Where the tensor lies in the file; it is added unless the same memory is there already.
-    pub(crate) fn offset(&mut self, tensor: &Tensor) -> u64 {
+    pub fn offset(&mut self, tensor: &Tensor) -> u64 {
         let same = |other: &Tensor| std::ptr::eq(other.bytes(), tensor.bytes());
         if let Some((offset, _)) = self.entries.iter().find(|(_, other)| same(other)) {
             return *offset;

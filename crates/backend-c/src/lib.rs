@@ -11,6 +11,7 @@
 //! - `plan`: what stands between the programs of a plan's segments;
 //! - `runner`, `run`: a program that runs many models on files, and its runs;
 //! - `strings`: what of a function C sources leave out, or refuse;
+//! - `header`: what headers of a model say, those of other back ends too;
 //! - `text`: what stands around it all.
 //!
 //! Kernels compute the same bits as everywhere else, but for sums of products: these round twice
@@ -24,6 +25,7 @@
 
 mod code;
 mod dtype;
+mod header;
 mod helpers;
 mod index;
 mod kernel;
@@ -52,11 +54,14 @@ use module::Module;
 use sym::{Expr, SymbolId};
 use tensor::{DType, Kind, StagedFiles, Tensor, Value};
 
+pub use dtype::storage_type;
+pub use header::{comment_text, port_bytes, port_macros, size_macros, status_function, statuses};
 pub use layout::Weights;
+pub use names::identifier;
 pub use run::{CRun, check_c_compiler, run_models};
 pub use runner::RunnerModel;
 pub use strings::{CTexts, refuse_strings};
-pub use text::declarations;
+pub use text::{declarations, list_letters, port_list, type_text};
 
 use helpers::Helpers;
 use kernel::KernelCode;

@@ -95,7 +95,8 @@ impl Names {
 
 /// The text with everything else replaced by `_`, and something in front if it begins with no
 /// letter.
-pub(crate) fn identifier(text: &str) -> String {
+#[must_use]
+pub fn identifier(text: &str) -> String {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let name: String = text.chars().map(|c| if fits(c) { c } else { '_' }).collect();
     match name.starts_with(|c: char| c.is_ascii_alphabetic()) {

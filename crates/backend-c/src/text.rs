@@ -7,6 +7,7 @@ use sym::SymbolId;
 use tensor::{Class, DType, Kind, Scalar, Tensor};
 
 use crate::dtype::{constant, is_packed, is_short_float, storage_type, wide_type};
+use crate::header::{port_macros, size_macros, status_function};
 use crate::helpers::Helpers;
 use crate::kernel::KernelCode;
 use crate::layout::Weights;
@@ -162,7 +163,25 @@ pub(crate) fn model_h(
         .replace("@INPUTS@", &port_list("in", inputs.iter().map(|port| (port, shape(port)))))
         .replace("@OUTPUTS@", &port_list("out", outputs.iter().map(|port| (port, shape(port)))))
         .replace("@ARENA@", &sizes[1].to_string())
+        .replace("@MACROS@", &macros(name, interface, weights, sizes[0], Some(sizes[1])))
+        .replace("@STATUSES@", &status_function(name))
         .replace("@DECLARATIONS@", &declarations(name))
+}
+
+/// The macros of a header.
+fn macros(
+    name: &str,
+    interface: &Interface,
+    weights: &Weights,
+    constants: u64,
+    arena: Option<u64>,
+) -> String {
+    let mut sizes = vec![
+        ("WEIGHTS_BYTES", weights.bytes(), "of weights.bin"),
+        ("CONSTANTS_BYTES", constants, "of the block of constants"),
+    ];
+    sizes.extend(arena.map(|bytes| ("ARENA_BYTES", bytes, "of the arena")));
+    size_macros(name, &sizes) + &port_macros(name, interface, arena.is_some())
 }
 
 /// What headers have in common. `constants` are the bytes of the block of constants.
@@ -187,7 +206,7 @@ fn header(
 }
 
 /// Ports, with the texts of their types, for the header.
-fn port_list<'a>(word: &str, ports: impl Iterator<Item = (&'a CPort, String)>) -> String {
+pub fn port_list<'a>(word: &str, ports: impl Iterator<Item = (&'a CPort, String)>) -> String {
     let line = |(number, (port, ty)): (usize, (&CPort, String))| {
         let name = comment(&port.name);
         let value = port.value.as_ref().map(only_value).unwrap_or_default();
@@ -208,7 +227,8 @@ const LISTS: &str = "\
     \x20  its bytes need not be told. Lists in out may share what they hold.\n\n";
 
 /// The type of a port of a plan, whose shape has this text.
-fn type_text(port: &CPort, kind: &Kind, shape: &str) -> String {
+#[must_use]
+pub fn type_text(port: &CPort, kind: &Kind, shape: &str) -> String {
     match kind {
         Kind::Sequence(held) => format!("sequence of {}", type_text(port, held, shape)),
         Kind::Optional(held) => format!("optional {}", type_text(port, held, shape)),
@@ -299,6 +319,8 @@ impl PlanTexts<'_> {
             .replace("@LISTS@", &lists)
             .replace("@FREE@", &comment(&free))
             .replace("@AXES@", &self.axes.to_string())
+            .replace("@MACROS@", &macros(name, self.interface, weights, self.constants, None))
+            .replace("@STATUSES@", &status_function(name))
             .replace("@PARAMETERS@", &self.parameters())
     }
 
@@ -411,7 +433,8 @@ fn port_row(port: &CPort, file: &str, convert: Option<String>) -> String {
 
 /// The lists around the tensors of a port, outermost first: `s` for a sequence, `o` for an optional
 /// value.
-pub(crate) fn list_letters(kind: &Kind) -> String {
+#[must_use]
+pub fn list_letters(kind: &Kind) -> String {
     match kind {
         Kind::Sequence(held) => format!("s{}", list_letters(held)),
         Kind::Optional(held) => format!("o{}", list_letters(held)),
@@ -451,7 +474,7 @@ fn is_number_of_value(text: &str) -> bool {
 }
 
 /// A text as a literal of C.
-fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut out = String::from("\"");
     for byte in text.bytes() {
         match byte {

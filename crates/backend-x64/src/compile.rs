@@ -1,5 +1,6 @@
 //! The stages in order, and what drivers call.
 
+use backend::procedure::{Procedure, print_procedure};
 use backend::{Isa, KernelCompiler, MachineCode, Target};
 use base::timing::Phases;
 use base::{Diagnostic, Diagnostics, codes};
@@ -108,6 +109,29 @@ fn internal(function: &vcode::VCode, error: &str) -> Diagnostics {
         .because(error.to_string())
         .because(format!("the kernel's vcode is\n{}", vcode::print(function)))
         .into()
+}
+
+/// Code of a procedure, or of anything else in an artifact, and what it refers to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LinkableCode {
+    /// Position-independent, its entry at offset 0.
+    pub bytes: Vec<u8>,
+    /// Where distances to symbols belong: four bytes, from behind them to the symbol.
+    pub references: Vec<(usize, String)>,
+}
+
+/// Compiles a procedure.
+///
+/// # Errors
+/// Internal errors where it is not well formed.
+pub fn compile_procedure(procedure: &Procedure) -> base::Result<LinkableCode> {
+    let emitted = emit::emit_procedure(procedure).map_err(|error| {
+        Diagnostic::error(codes::INTERNAL_ERROR, "machine code could not be made of a procedure")
+            .at(format!("procedure `{}`", procedure.name))
+            .because(error)
+            .because(format!("the procedure is\n{}", print_procedure(procedure)))
+    })?;
+    Ok(LinkableCode { bytes: emitted.bytes, references: emitted.references })
 }
 
 /// An instruction of a kernel as text.

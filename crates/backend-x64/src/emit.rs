@@ -10,6 +10,7 @@ mod encode;
 mod forms;
 mod instruction;
 mod lookup;
+mod procedure;
 mod table;
 
 use backend::Isa;
@@ -22,6 +23,8 @@ use crate::vcode::{
     Base, BlockId, Cond, FRAME_BYTES, IntOperand, MadeFor, PoolId, Terminator, VCode, VRegId,
 };
 use encode::{Memory, OpMask, Operand};
+
+pub(crate) use procedure::emit_procedure;
 
 /// Code with its constants.
 pub(crate) struct Emitted {

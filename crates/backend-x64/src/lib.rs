@@ -21,7 +21,9 @@ mod select;
 pub mod vcode;
 
 pub use compile::{
-    InstructionText, X64, X64Options, compile_vcode, compile_with, disassemble, disassembly,
-    instructions, vcode_text,
+    InstructionText, LinkableCode, X64, X64Options, compile_procedure, compile_vcode, compile_with,
+    disassemble, disassembly, instructions, vcode_text,
 };
+#[cfg(target_os = "linux")]
+pub use link::open_artifact;
 pub use link::{alone, compile_alone, executable, load, trusted};

@@ -5,6 +5,7 @@
 //! every argument is checked to be as large as the parameter.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use backend::{KernelCompiler as _, MachineCode, Target};
@@ -71,6 +72,16 @@ pub fn trusted(
     // SAFETY: `executable` has checked that the code keeps to its arguments when both were made,
     // and the caller that both are what was made then.
     unsafe { LoadedProgram::new(program, code, values) }
+}
+
+/// Loads a shared library that this process has just written, of code that this back end made.
+///
+/// # Errors
+/// `TW0302` where the system does not load it.
+#[cfg(target_os = "linux")]
+pub fn open_artifact(path: &Path) -> Result<runtime::LoadedArtifact> {
+    // SAFETY: by the contract of this function the code is the compiler's own.
+    unsafe { runtime::LoadedArtifact::open(path) }
 }
 
 /// Makes a program of one kernel among the `kernels`, whose code [`load`] made of them: it runs the

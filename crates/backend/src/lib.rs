@@ -6,6 +6,7 @@
 mod instruction;
 mod machine;
 mod native;
+pub mod procedure;
 mod target;
 pub mod tile;
 

@@ -138,6 +138,8 @@ codes! {
         "Python or its package is missing: `python3 -m pip install onnxruntime`.";
     PEER_FAILED = "TW0407", "the other engine failed",
         "It refuses the model or its inputs, stops, or takes too long. Its reason is shown.";
+    CONFLICTING_OPTIONS = "TW0408", "options that contradict each other",
+        "What is written cannot have a property that was asked for. Leave one of the two out.";
 
     // TW05xx: faults while running.
     INDEX_OUT_OF_RANGE = "TW0501", "index out of range",

@@ -1,9 +1,11 @@
 //! `tilewright compile`: writes a model in its deployment form.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use base::{Diagnostic, Diagnostics, codes};
 use clap::{Args, ValueEnum};
-use tilewright::Options;
+use tilewright::{ArtifactForm, ArtifactOptions, Options, Value};
 
 use crate::Outcome;
 use crate::arguments::{ModelArguments, TimingArguments};
@@ -18,6 +20,7 @@ use crate::help::{OUTPUTS, examples};
         "tilewright compile model.onnx -o folder --emit c --dim batch=1",
         "for one extent; others stay arguments",
     ),
+    ("tilewright compile model.onnx -o folder --emit shared", "a library of machine code"),
     (
         "tilewright compile model.onnx -o folder --emit c --input x=x.npy",
         "for the shape of an input",
@@ -40,6 +43,22 @@ pub(crate) struct Arguments {
     /// The form to write
     #[arg(long, value_name = "FORM")]
     emit: Form,
+    /// Where the weights of machine code go: to a file beside it, or into it
+    #[arg(long, value_name = "PLACE", default_value = "file")]
+    weights: WeightsPlace,
+    /// Computes now what depends on weights alone, so that the code needs no setup: takes a machine
+    /// that runs the target
+    #[arg(long)]
+    fold_setup: bool,
+}
+
+/// Where weights go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum WeightsPlace {
+    /// weights.bin, which whoever calls the code reads or maps
+    File,
+    /// Read-only data of the object or library
+    Inside,
 }
 
 /// Deployment forms.
@@ -49,26 +68,69 @@ enum Form {
     C,
     /// An engine file, which commands take in the place of the model
     Engine,
+    /// Machine code that needs nothing, to be linked: NAME.o, NAME.h, NAME.rs, weights.bin
+    Object,
+    /// A static library of one object: libNAME.a, NAME.h, NAME.rs, weights.bin
+    Static,
+    /// A shared library, which is loaded as it is: libNAME.so, NAME.h, NAME.py, weights.bin
+    Shared,
+    /// Other weights for machine code of the same model that lies in the folder: weights.bin
+    Weights,
 }
 
 /// Compiles and writes the files, all of them or none.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let mut options = arguments.model.options();
     options.phases = arguments.timings.phases();
-    match arguments.emit {
-        Form::C => {
-            let inputs = arguments.files.read(&arguments.model)?;
-            tilewright::emit_c(&arguments.model.model, &options, &inputs, &arguments.output)?;
+    let inputs = arguments.files.read(&arguments.model)?;
+    let (model, folder) = (&arguments.model.model, &arguments.output);
+    let (fold_setup, has_weights) =
+        (arguments.fold_setup, arguments.weights == WeightsPlace::Inside);
+    let form = match arguments.emit {
+        Form::C | Form::Weights | Form::Engine if has_weights || fold_setup => {
+            let option = if has_weights { "--weights inside" } else { "--fold-setup" };
+            return Err(is_for_code(option));
         }
-        Form::Engine => engine(arguments, options.clone())?,
+        Form::Engine => {
+            engine(arguments, options.clone(), &inputs)?;
+            None
+        }
+        Form::C => {
+            tilewright::emit_c(model, &options, &inputs, folder)?;
+            None
+        }
+        Form::Weights => {
+            tilewright::refit_artifact(model, &options, &inputs, folder)?;
+            None
+        }
+        Form::Object => Some(ArtifactForm::Object),
+        Form::Static => Some(ArtifactForm::Static),
+        Form::Shared => Some(ArtifactForm::Shared),
+    };
+    if let Some(form) = form {
+        let chosen = ArtifactOptions { has_weights, fold_setup };
+        tilewright::emit_artifact(model, &options, &inputs, folder, form, chosen)?;
     }
     arguments.timings.print(&options.phases);
     Ok(Outcome::Good)
 }
 
 /// Compiles the model and saves it, code for the inputs given included.
-fn engine(arguments: &Arguments, mut options: Options) -> base::Result<()> {
-    let inputs = arguments.files.read(&arguments.model)?;
-    options.bind_shapes(&inputs);
+fn engine(
+    arguments: &Arguments,
+    mut options: Options,
+    inputs: &BTreeMap<String, Value>,
+) -> base::Result<()> {
+    options.bind_shapes(inputs);
     tilewright::compile(&arguments.model.model, &options)?.save(&arguments.output)
+}
+
+/// An option that only objects and libraries have.
+fn is_for_code(option: &str) -> Diagnostics {
+    let message = format!("`{option}` is for objects and libraries");
+    Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+        .at("--emit")
+        .because("what is written has its weights where all of its form have them")
+        .remedy("use `--emit shared`, or leave the option out")
+        .into()
 }

@@ -33,6 +33,7 @@ use crate::standard_output::{say, say_line};
     ("tilewright conformance cases", "all cases below a folder"),
     ("tilewright conformance cases --only resnet --inspect", "some of them, looked at closely"),
     ("tilewright conformance cases --target c99", "as C sources"),
+    ("tilewright conformance cases --libraries", "as shared libraries"),
 ]))]
 #[command(next_help_heading = WORK)]
 pub(crate) struct Arguments {
@@ -49,6 +50,9 @@ pub(crate) struct Arguments {
     /// Run twice, all cases are saved by some processes and loaded by others.
     #[arg(long, value_name = "DIR", conflicts_with_all = ["evaluator", "inspect"])]
     engines: Option<PathBuf>,
+    /// Runs the cases as shared libraries of machine code, many cases in each
+    #[arg(long, conflicts_with_all = ["evaluator", "inspect", "engines"])]
+    libraries: bool,
     /// Prints one JSON object
     #[arg(long, help_heading = OUTPUTS)]
     json: bool,
@@ -140,6 +144,7 @@ impl Arguments {
             (true, ..) => Subject::Evaluator,
             (_, true, _) => Subject::Inspected,
             (.., Some(folder)) => Subject::Saved(folder.clone()),
+            _ if self.libraries => Subject::Libraries,
             _ => Subject::Compiled,
         }
     }
@@ -236,6 +241,9 @@ impl Worker {
         }
         if arguments.inspect {
             command.arg("--inspect");
+        }
+        if arguments.libraries {
+            command.arg("--libraries");
         }
         if arguments.evaluator {
             command.arg("--evaluator");

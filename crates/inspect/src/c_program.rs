@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use base::Result;
 use tensor::Value;
-use tilewright::compiled::{CModel, CModelRequest, CRun, Source, compile_to_c, run_models};
+use tilewright::compiled::{CModel, CRun, DeploymentRequest, Source, compile_to_c, run_models};
 use tilewright::{Options, TargetChoice};
 
 /// Whether options choose sources rather than machine code.
@@ -37,7 +37,7 @@ pub(crate) fn compile_for(
 ) -> Result<CModel> {
     let known: Vec<Option<Value>> = inputs.iter().cloned().map(Some).collect();
     let name = &format!("model{number}");
-    compile_to_c(CModelRequest { source, options, name, inputs: &known })
+    compile_to_c(DeploymentRequest { source, options, name, inputs: &known })
 }
 
 /// Does runs of models; gives the outputs of each run, or why it was not done, as [`run_models`]

@@ -10,7 +10,7 @@
 //! transforms; where products are rounded to bf16, 2^-6 of both kinds. Of a model that draws random
 //! numbers the elements are not compared.
 
-mod as_c;
+mod deployed;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -35,9 +35,9 @@ const OF_SHORT_PRODUCTS: f64 = 1.0 / 64.0;
 /// The most operations of a case that the evaluator runs: some seconds' worth.
 const OPERATIONS_OF_EVALUATOR: u64 = 1 << 25;
 
-/// How many models become one program of C: enough that it counts little to start the compiler, and
-/// few enough that all processors have some to the end.
-const TOGETHER_AS_C: usize = 40;
+/// How many models become one program of C, or one shared library: enough that it counts little to
+/// start the compiler, and few enough that all processors have some to the end.
+const TOGETHER: usize = 40;
 
 /// What runs a case.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,6 +49,8 @@ pub enum Subject {
     /// Compiled code that goes through engine files in a folder: a case whose engine lies there
     /// runs that and compiles nothing; of any other that passes, one is saved.
     Saved(PathBuf),
+    /// Shared libraries, each of many cases.
+    Libraries,
     /// Compiled code, and what looks at it: it is verified, explored, dumped at every stage, and
     /// compared with the evaluator by `diff`, on the inputs of the case.
     Inspected,
@@ -89,17 +91,23 @@ fn collect(folder: &Path, cases: &mut Vec<PathBuf>) {
     }
 }
 
-/// How many cases are best run together: those whose models become C share a program.
+/// How many cases are best run together: those whose models become C share a program, those that
+/// become libraries one of these.
 #[must_use]
 pub fn cases_together(options: &Options, subject: &Subject) -> usize {
-    if is_as_c(options, subject) { TOGETHER_AS_C } else { 1 }
+    let is_together = *subject == Subject::Libraries || is_as_c(options, subject);
+    if is_together { TOGETHER } else { 1 }
 }
 
 /// Runs cases; the verdict of each.
 #[must_use]
 pub fn run_cases(cases: &[PathBuf], options: &Options, subject: &Subject) -> Vec<Verdict> {
     if is_as_c(options, subject) {
-        return as_c::run_cases(cases, options);
+        return deployed::run_cases(&deployed::SourceDeployment, cases, options);
+    }
+    if *subject == Subject::Libraries {
+        let choice = deployed::LibraryDeployment { workers: options.threads.unwrap_or(1) };
+        return deployed::run_cases(&choice, cases, options);
     }
     let run = |case| verdict(catch_internal_errors(|| try_case(case, options, subject)));
     cases.iter().map(|case| run(case)).collect()
@@ -139,7 +147,7 @@ fn try_case(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict
             engine if engine.is_file() => Executable::load(engine, options)?,
             _ => compile(&case.model, options)?,
         }),
-        Subject::Evaluator => None,
+        Subject::Evaluator | Subject::Libraries => None,
     };
     let mut is_random = false;
     for set in &case.sets {

@@ -5,11 +5,12 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use base::Diagnostics;
+use inspect::LibraryChoice;
 use proptest::prelude::*;
 use tensor::{DType, Tensor, compare};
 use testkit::{GraphOptions, GraphSample, counted, graph_samples, has_c_compiler, reduce};
 use tilewright::compiled::Source;
-use tilewright::{Options, TargetChoice, Value};
+use tilewright::{ArtifactOptions, Options, TargetChoice, Value};
 
 const OPTIONS: GraphOptions = GraphOptions {
     nodes: 16,
@@ -146,6 +147,42 @@ fn wrong_in_c(sample: &GraphSample) -> Said {
     compared(sample, outcome(run)?)
 }
 
+/// A sample as a shared library, its extents known, then free: it computes what machine code in
+/// process does, bit by bit where extents are known.
+fn wrong_in_a_library(sample: &GraphSample) -> Said {
+    let options = || Options {
+        target: TargetChoice::Named("x86-64-v3".to_owned()),
+        threads: Some(1),
+        ..rounded_as_written()
+    };
+    let inputs: Vec<Value> = sample.inputs.iter().cloned().map(Value::from).collect();
+    let source = Source::Module(Arc::new(sample.module()));
+    let mut says = false;
+    for number in 0..4 {
+        let choice = LibraryChoice {
+            artifact: ArtifactOptions { has_weights: number % 2 == 1, fold_setup: number == 1 },
+            has_free_extents: number > 1,
+            workers: 1 + number % 3,
+        };
+        let run = || {
+            let values = inspect::run_as_library(&source, &options(), &inputs, choice)?;
+            Ok(Value::tensors_of(&values))
+        };
+        let results = outcome(run).map_err(|reason| format!("{choice:?}: {reason}"))?;
+        let Some(results) = results else { continue };
+        if !choice.has_free_extents
+            && let Some(expected) = on_target(sample, "x86-64-v3", &[])?
+        {
+            let is_same = |(a, b): (&Tensor, &Tensor)| a.bytes() == b.bytes();
+            if !results.iter().zip(&expected).all(is_same) {
+                return Err(format!("{choice:?}: the bits are not those of code in process"));
+            }
+        }
+        says |= compared(sample, Some(results)).map_err(|it| format!("{choice:?}: {it}"))?;
+    }
+    Ok(says)
+}
+
 /// Fails with the smallest sample for which a check does.
 fn check(sample: &GraphSample, wrong: fn(&GraphSample) -> Said) -> Result<bool, TestCaseError> {
     if let Ok(has_said) = wrong(sample) {
@@ -273,6 +310,14 @@ fn machine_code() {
     if runs_here() {
         let samples = graph_samples(OPTIONS);
         counted(config(40), LEAST_SHARE, samples, |it| check(&it, wrong_in_machine_code));
+    }
+}
+
+#[test]
+fn shared_libraries() {
+    if runs_here() {
+        let samples = graph_samples(OPTIONS);
+        counted(config(40), LEAST_SHARE, samples, |it| check(&it, wrong_in_a_library));
     }
 }
 

@@ -6,6 +6,7 @@
 //! - [`pool`]: the worker threads, one pool a process;
 //! - [`LoadedProgram`]: a program ready to run; [`State`]: what one caller needs to run it,
 //!   [`StatePool`]: several; [`Call`]: one run; [`Profile`]: where its time went;
+//! - `LoadedArtifact`: a shared library that the compiler wrote, called;
 //! - [`cpu`]: what this machine can do;
 //! - [`SmallObjects`]: an allocator for programs that compile.
 //!
@@ -21,6 +22,8 @@ mod call;
 mod code;
 pub mod cpu;
 mod executable;
+#[cfg(target_os = "linux")]
+mod library;
 mod memory;
 mod movement;
 pub mod pool;
@@ -33,6 +36,8 @@ mod state;
 pub use call::Call;
 pub use code::{Code, KernelCode};
 pub use executable::LoadedProgram;
+#[cfg(target_os = "linux")]
+pub use library::{ArtifactCall, ArtifactOutputs, ArtifactValue, LoadedArtifact};
 pub use memory::{Block, out_of_memory};
 pub use profile::{Profile, ProfileEvent, ProfileRow};
 pub use small::SmallObjects;

@@ -28,8 +28,7 @@ pub fn compile_program(
     load_program(module, &module.programs[program], code, &BTreeMap::new(), options)
 }
 
-/// The code of the kernels that a program runs, loaded. That of a kernel that lowerings share is
-/// made once.
+/// The code of the kernels that a program runs, loaded.
 ///
 /// # Errors
 /// Diagnostics of the back end; of the system, if it gives no executable memory.
@@ -40,6 +39,26 @@ pub(crate) fn compile_kernels(
     target: &Target,
     options: &Options,
 ) -> Result<Arc<Code>> {
+    let kernels = kernel_code(module, program, infos, target, options)?;
+    let phases = &options.phases;
+    let code = phases.time("load", || backend_x64::load(&module.kernels, &kernels))?;
+    if options.perf_map {
+        code.append_perf_map().map_err(|found| found.remedy("leave `--perf-map` out"))?;
+    }
+    Ok(Arc::new(code))
+}
+
+/// The code of the kernels that a program runs. That of a kernel that lowerings share is made once.
+///
+/// # Errors
+/// Diagnostics of the back end.
+pub(crate) fn kernel_code(
+    module: &Module,
+    program: ProgramId,
+    infos: &[KernelInfo],
+    target: &Target,
+    options: &Options,
+) -> Result<Vec<(KernelId, MachineCode)>> {
     let program = &module.programs[program];
     let shared = |info: &KernelInfo| Some((info.kernel, info.stored.clone()?));
     let shared: BTreeMap<KernelId, Arc<StoredKernel>> = infos.iter().filter_map(shared).collect();
@@ -56,14 +75,7 @@ pub(crate) fn compile_kernels(
         let code = compiled()?;
         Ok((id, stored.code.get_or_init(|| code).clone()))
     };
-    let kernels = base::parallel::map(options.thread_count(), program.kernels(), compile)
-        .into_iter()
-        .collect::<Result<Vec<(KernelId, MachineCode)>>>()?;
-    let code = phases.time("load", || backend_x64::load(&module.kernels, &kernels))?;
-    if options.perf_map {
-        code.append_perf_map().map_err(|found| found.remedy("leave `--perf-map` out"))?;
-    }
-    Ok(Arc::new(code))
+    base::parallel::map(options.thread_count(), program.kernels(), compile).into_iter().collect()
 }
 
 /// A program with its code, for these values of its symbols.

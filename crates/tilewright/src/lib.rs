@@ -108,6 +108,7 @@
 //! | `half` | elements of the types `half::f16` and `half::bf16` |
 //! | `images` | models whose inputs are encoded pictures (`ImageDecoder`) |
 //! | `c` | models as C sources (`emit_c`) |
+//! | `artifact` | models as objects and libraries of machine code (`emit_artifact`) |
 //!
 //! In a program that is built for debugging, the compiler within it is slow, too: models take some
 //! thirty times as long to compile, and run as fast. These lines make that three times:
@@ -126,6 +127,10 @@
 
 mod cache;
 mod compile;
+#[cfg(feature = "c")]
+mod deployment;
+#[cfg(feature = "artifact")]
+mod emit_artifact;
 #[cfg(feature = "c")]
 mod emit_c;
 mod engine;
@@ -153,6 +158,8 @@ pub use base::{Diagnostic, Diagnostics, Limits, Result, catch_internal_errors};
 pub use compile::{
     compile, compile_bytes, compile_module, compile_trace, inputs, model_info, refused_nodes,
 };
+#[cfg(feature = "artifact")]
+pub use emit_artifact::{ArtifactForm, ArtifactOptions, emit_artifact, refit_artifact};
 #[cfg(feature = "c")]
 pub use emit_c::emit_c;
 pub use eval::EvaluationPrecision;
@@ -183,7 +190,11 @@ mod book {
 pub mod compiled {
     pub use crate::compile::compile_source;
     #[cfg(feature = "c")]
-    pub use crate::emit_c::{CModel, CModelRequest, compile_to_c};
+    pub use crate::deployment::DeploymentRequest;
+    #[cfg(feature = "artifact")]
+    pub use crate::emit_artifact::{DeployedModel, artifact_of, compile_for_artifact, run_loaded};
+    #[cfg(feature = "c")]
+    pub use crate::emit_c::{CModel, compile_to_c};
     pub use crate::engine::EngineSource;
     pub use crate::executable::draws;
     pub use crate::facts::attempt;
@@ -194,8 +205,12 @@ pub mod compiled {
     pub use crate::source::Source;
     pub use crate::specialisation::{ArenaSlot, Request, Specialisation};
     pub use crate::variant::Variant;
+    #[cfg(feature = "artifact")]
+    pub use artifact::{Artifact, ArtifactModel};
     #[cfg(feature = "c")]
     pub use backend_c::{CRun, check_c_compiler, run_models};
+    #[cfg(feature = "artifact")]
+    pub use backend_x64::open_artifact;
     pub use backend_x64::{
         InstructionText, alone, compile_alone, disassembly, executable as link, instructions,
         vcode_text,

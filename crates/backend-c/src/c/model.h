@@ -18,12 +18,15 @@
 #define @GUARD@
 
 #include <stddef.h>
+#include <stdint.h>
 
+@MACROS@
 #ifdef __cplusplus
 extern "C" {
 #endif
 
 @DECLARATIONS@
+@STATUSES@
 #ifdef __cplusplus
 }
 #endif

@@ -21,6 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+@MACROS@
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -37,6 +38,7 @@ int @NAME@_setup(const void *weights, void *constants);
 int @NAME@_run(const void *constants, void *memory, size_t size, const void *const in[],
     @NAME@_tensor out[]@PARAMETERS@);
 
+@STATUSES@
 #ifdef __cplusplus
 }
 #endif

@@ -133,7 +133,11 @@ mod tests {
     /// A row that does nothing by itself is named where instructions are put together.
     #[test]
     fn every_row_is_used() {
-        let emitters = [include_str!("../emit.rs"), include_str!("instruction.rs")];
+        let emitters = [
+            include_str!("../emit.rs"),
+            include_str!("instruction.rs"),
+            include_str!("procedure.rs"),
+        ];
         for form in FORMS.iter().filter(|form| form.operations[0].is_none()) {
             let codes = form.code as usize..form.code as usize + usize::from(form.lengths);
             let mut names =
