@@ -517,8 +517,8 @@ fn runs_of_narrow_elements() {
     }
 }
 
-/// Elements combined bit by bit as they are in memory, with one that is the same for a run, of whole
-/// runs and of some whose end a condition leaves out.
+/// Elements combined bit by bit as they are in memory, with one that is the same for a run, of
+/// whole runs and of some whose end a condition leaves out.
 #[test]
 fn bits_of_narrow_elements() {
     for dtype in ["u8", "i8", "bool", "i16", "u16"] {

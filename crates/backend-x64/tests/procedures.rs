@@ -63,7 +63,7 @@ fn number(generator: &mut Generator) -> i64 {
 /// A random word of locals 3..7, and what it is for their values.
 fn word(generator: &mut Generator, values: &[i64], depth: u32) -> (Word, i64) {
     let bits = generator.bits();
-    if depth == 0 || bits % 5 == 0 {
+    if depth == 0 || bits.is_multiple_of(5) {
         let local = (bits >> 8) as usize % values.len();
         return match bits & 64 {
             0 => (Word::Local(LocalId::new(3 + local)), values[local]),

@@ -120,8 +120,8 @@ impl Machine {
         bytes / level.map_or(self.stream_bytes_per_ns / self.cycles_per_ns, |level| level.reads)
     }
 
-    /// The machine with the caches that a processor has, as far as it tells, from the first level to
-    /// the third; without room for anything else in between.
+    /// The machine with the caches that a processor has, as far as it tells, from the first level
+    /// to the third; without room for anything else in between.
     #[must_use]
     pub fn with_caches(mut self, caches: [Option<u64>; 3]) -> Machine {
         for (level, bytes) in [&mut self.l1, &mut self.l2, &mut self.l3].into_iter().zip(caches) {

@@ -14,8 +14,8 @@ use crate::model::{bytes, values};
 use crate::outline::Outline;
 
 /// A file of results, the times of whose kernels stand beside what is predicted of them now. A
-/// line a kernel, the furthest off first, then the share that is near. Kernels that a model no longer
-/// has are left out.
+/// line a kernel, the furthest off first, then the share that is near. Kernels that a model no
+/// longer has are left out.
 ///
 /// # Errors
 /// A file that cannot be read, or holds something else.

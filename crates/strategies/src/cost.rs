@@ -174,8 +174,8 @@ impl Straight {
         self.wait = self.wait.max(other.wait);
     }
 
-    /// Cycles of a serial loop with so many turns. Turns that do not wait for each other overlap, as
-    /// far as the processor looks ahead.
+    /// Cycles of a serial loop with so many turns. Turns that do not wait for each other overlap,
+    /// as far as the processor looks ahead.
     fn turns(&self, extent: f64, target: &Target) -> Straight {
         let work = self.work.cycles(target);
         let busy = self.busy + work + TURN;

@@ -1,15 +1,16 @@
-//! Runs of narrow elements that are copied, or combined bit by bit: whole registers of them, as they
-//! are in memory.
+//! Runs of narrow elements that are copied, or combined bit by bit: whole registers of them, as
+//! they are in memory.
 //!
 //! ```text
 //! for j < 20 vector { out[i, j] = in[i, j] }
 //! for j < 20 vector { out[i, j] = and(not(in[i, j]), kept[i]) }
 //! ```
 //!
-//! of bytes are a register of 16 and one of 4. Elements of 8 and 16 bits are computed with in lanes
-//! of 32; where nothing is computed but bits, four or two of them take the room of one. What is left
-//! at the end goes by shorter registers, not under a mask, so that no load waits for what a mask
-//! left out. Where a condition leaves out the end of the last run alone, the others go without it.
+//! of bytes are a register of 16 and one of 4. Elements of 8 and 16 bits are computed with in
+//! lanes of 32; where nothing is computed but bits, four or two of them take the room of one. What
+//! is left at the end goes by shorter registers, not under a mask, so that no load waits for what a
+//! mask left out. Where a condition leaves out the end of the last run alone, the others go without
+//! it.
 
 use loops::{BufferId, Comparison, Condition, Loop, ScalarExpr, Scope, Stmt};
 use sym::Expr;
