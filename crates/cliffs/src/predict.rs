@@ -68,3 +68,44 @@ fn predictions(outline: &Outline) -> Option<Vec<(String, f64)>> {
     let of_kernels = rows.filter(|row| row.info.is_some());
     Some(of_kernels.map(|row| (row.kernel, row.predicted_us / row.turns.max(1) as f64)).collect())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_that_were_measured_stand_beside_what_is_predicted_now() {
+        let outline = Outline::parse("input f32 64,96\nmap f=Exp\n").expect("an outline");
+        let now = predictions(&outline).expect("it compiles");
+        let [(name, predicted)] = &now[..] else { panic!("one kernel, not {now:?}") };
+        let kernel = |name: &str, time| KernelFigures {
+            name: name.to_owned(),
+            time,
+            predicted: 1.0,
+            roofline: 0.5,
+        };
+        let line = |number: u64, kernels| {
+            let figures = Figures { kernels, ..Figures::default() }.to_json();
+            serde_json::json!({
+                "model": number, "outline": outline.to_string(), "figures": figures,
+            })
+        };
+        let folder = testkit::Folder::new();
+        let path = folder.path().join("results.jsonl");
+        let near = predicted.max(5.0);
+        let lines = [
+            line(0, vec![kernel(name, near)]),
+            line(1, vec![kernel(name, 40.0 * near)]),
+            line(2, vec![kernel("another", near)]),
+        ];
+        let text = lines.map(|line| line.to_string()).join("\n");
+        std::fs::write(&path, text).expect("written");
+        let told = predict(&path).expect("results");
+        assert!(told.starts_with(&format!("{:.2} m1 {name}", 40.0 * near / predicted)), "{told}");
+        let near = usize::from(near / predicted <= AS_PREDICTED);
+        let last =
+            format!("{near} of 2 kernels within 1.5x either way; 1 are not there any more\n");
+        assert!(told.ends_with(&last), "{told}");
+        assert!(predict(&folder.path().join("none")).is_err());
+    }
+}

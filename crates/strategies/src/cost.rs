@@ -369,10 +369,9 @@ fn fused<'v>(
 
 /// Whether a value is made of elements of a type by their bits alone.
 fn is_packed(kernel: &Kernel, value: &ScalarExpr, dtype: tensor::DType) -> bool {
-    use tensor::ScalarFunction::{And, Not, Or, Xor};
     match value {
         ScalarExpr::Load { buffer, .. } => kernel.buffers[*buffer].dtype == dtype,
-        ScalarExpr::Apply { function: And | Or | Xor | Not, dtype: own, arguments } => {
+        ScalarExpr::Apply { function, dtype: own, arguments } if function.is_bitwise() => {
             *own == dtype && arguments.iter().all(|argument| is_packed(kernel, argument, dtype))
         }
         _ => false,

@@ -485,6 +485,13 @@ impl ScalarFunction {
         })
     }
 
+    /// Whether every bit of the result follows from the bits of the operands in its place.
+    #[must_use]
+    pub fn is_bitwise(self) -> bool {
+        use ScalarFunction::{And, Not, Or, Xor};
+        matches!(self, And | Not | Or | Xor)
+    }
+
     /// Whether every target has it as an instruction or a few: arithmetic, comparisons, selection,
     /// roundings, the square root, bit operations and conversions. The others must be expanded into
     /// expressions over these before a back end sees them.

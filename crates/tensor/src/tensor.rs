@@ -135,7 +135,9 @@ impl Tensor {
         Tensor { dtype: DType::String, shape: shape.to_vec(), count, storage }
     }
 
-    /// A tensor over shared bytes, which are not copied.
+    /// A tensor over shared bytes, which are not copied. A truth value is a byte of 0 or 1; bytes
+    /// of truth values among which others are become ones of the tensor's own, in which all but 0
+    /// are 1: code combines their bits.
     ///
     /// # Errors
     /// A sentence when the shape overflows, the type is string, or the number of bytes is not that
@@ -155,6 +157,10 @@ impl Tensor {
             let given = bytes.len();
             return Err(format!("a tensor {dtype}{shape:?} takes {size} bytes, not {given}"));
         }
+        let bytes = match dtype == DType::Bool && bytes.iter().any(|&byte| byte > 1) {
+            true => bytes.iter().map(|&byte| u8::from(byte != 0)).collect::<Vec<u8>>().into(),
+            false => bytes,
+        };
         Ok(Tensor { dtype, shape: shape.to_vec(), count, storage: Storage::Shared(bytes) })
     }
 
@@ -414,6 +420,15 @@ mod tests {
         second.as_mut_slice::<i64>().expect("i64")[0] = 7;
         assert_eq!(first.to_f64_vec(), [1.0, 2.0]);
         assert_eq!(second.to_f64_vec(), [7.0, 2.0]);
+    }
+
+    #[test]
+    fn truth_values_are_bytes_of_0_or_1() {
+        const GIVEN: [u8; 4] = [0, 1, 2, 0xff];
+        let made = Tensor::from_bytes(DType::Bool, &[4], Bytes::from_static(&GIVEN));
+        assert_eq!(made.expect("a tensor").bytes(), [0, 1, 1, 1]);
+        let made = Tensor::from_bytes(DType::U8, &[4], Bytes::from_static(&GIVEN));
+        assert_eq!(made.expect("a tensor").bytes(), GIVEN, "numbers stay");
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Selector<'_> {
                 alike && from.ahead == 0 && (!differs || self.is_run(*buffer, index))
             }
             ScalarExpr::Apply { function, dtype: own, arguments } => {
-                is_bitwise(*function)
+                function.is_bitwise()
                     && *own == dtype
                     && !dtype.is_float()
                     && arguments.iter().all(|argument| self.is_packed(argument, dtype))
@@ -285,12 +285,6 @@ impl Selector<'_> {
             }
         }
     }
-}
-
-/// Whether a function treats every bit by itself.
-fn is_bitwise(function: ScalarFunction) -> bool {
-    use ScalarFunction::{And, Not, Or, Xor};
-    matches!(function, And | Not | Or | Xor)
 }
 
 /// The condition under which one holds in all turns of a loop, where the last turn tells.
