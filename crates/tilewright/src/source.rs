@@ -113,6 +113,7 @@ impl Source {
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module)).ports()),
             Source::Engine(engine) => {
                 let (inputs, outputs) = engine.ports();
+                let options = engine.without_fixed(options);
                 let bound = |port: &Port| port.clone().with_extents(&options.dims);
                 let inputs: Vec<Port> = inputs.iter().map(bound).collect();
                 let inputs = with_shapes(inputs, &options.for_import(), &BTreeMap::new())?;

@@ -85,6 +85,15 @@ impl EngineSource {
         }
     }
 
+    /// These options without the extents that the engine has fixed: its ports have none of them.
+    pub(crate) fn without_fixed(&self, given: &Options) -> Options {
+        let of = &self.manifest.options;
+        let mut rest = given.clone();
+        rest.dims.retain(|name, extent| of.dims.get(name) != Some(extent));
+        rest.input_shapes.retain(|name, shape| of.input_shapes.get(name) != Some(shape));
+        rest
+    }
+
     /// Reads all constants and compares them with the digest of when they were written.
     ///
     /// # Errors

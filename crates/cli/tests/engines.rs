@@ -1,0 +1,77 @@
+//! Engine files on the command line: what runs of them, what needs the model that they do not hold,
+//! and files that are not as they were written.
+
+mod support;
+
+use support::{Folder, runnable_targets, tilewright};
+
+const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
+
+fn run(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = tilewright(folder.path(), arguments);
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// A folder with an engine of the digits' model for two pictures.
+fn engine() -> Option<Folder> {
+    if runnable_targets().is_empty() {
+        println!("skipped: this machine does not run what is compiled");
+        return None;
+    }
+    let folder = Folder::new();
+    let fixed = ["--dim", "batch=2", "--emit", "engine", "-o", "digits.tw"];
+    let (status, _, errors) = run(&folder, &[&["compile", DIGITS][..], &fixed].concat());
+    assert_eq!(status, Some(0), "{errors}");
+    Some(folder)
+}
+
+#[test]
+fn an_engine_runs_in_the_place_of_its_model() {
+    let Some(folder) = engine() else { return };
+    let (status, outputs, errors) = run(&folder, &["run", "digits.tw"]);
+    assert_eq!(status, Some(0), "{errors}");
+    let (_, wanted, _) = run(&folder, &["run", DIGITS, "--dim", "batch=2", "--no-cache"]);
+    assert!(outputs.contains("logits: f32[2, 10]") && outputs == wanted, "{outputs}{wanted}");
+    let (status, shown, errors) = run(&folder, &["info", "digits.tw", "--check"]);
+    assert_eq!(status, Some(0), "{errors}");
+    assert!(shown.contains("input image: f32[2, 1, 8, 8]"), "{shown}");
+    for looked in [&["explain", "digits.tw"][..], &["bench", "digits.tw", "--seconds", "0.01"]] {
+        let (status, _, errors) = run(&folder, looked);
+        assert_eq!(status, Some(0), "{looked:?}: {errors}");
+    }
+}
+
+#[test]
+fn what_needs_the_model_says_so() {
+    let Some(folder) = engine() else { return };
+    for asked in [
+        &["verify", "digits.tw"][..],
+        &["verify", "digits.tw", "--dim", "batch=2"],
+        &["dump", "digits.tw"],
+        &["compile", "digits.tw", "--emit", "c", "-o", "c"],
+        &["compile", "digits.tw", "--emit", "shared", "-o", "shared"],
+    ] {
+        let (status, _, errors) = run(&folder, asked);
+        assert_ne!(status, Some(0), "{asked:?}");
+        assert!(errors.contains("error[TW0305]"), "{asked:?}: {errors}");
+    }
+    for made in ["c", "shared"] {
+        assert!(!folder.path().join(made).exists(), "{made} is there");
+    }
+}
+
+#[test]
+fn a_file_that_is_cut_or_changed_is_refused() {
+    let Some(folder) = engine() else { return };
+    let path = folder.path().join("digits.tw");
+    let good = std::fs::read(&path).expect("an engine");
+    let mut changed = good.clone();
+    changed[40] ^= 1;
+    for bad in [&good[..20], &good[..good.len() / 2], &changed] {
+        std::fs::write(&path, bad).expect("written");
+        let (status, _, errors) = run(&folder, &["run", "digits.tw"]);
+        assert_ne!(status, Some(0), "{} bytes", bad.len());
+        assert!(errors.contains("error[TW0303]"), "{errors}");
+    }
+}
