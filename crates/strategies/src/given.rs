@@ -1,6 +1,11 @@
 //! What a strategy is given, and how it says that it does not fit.
 
-use crate::naive::Naive;
+use std::borrow::Cow;
+
+use schedule::Schedule;
+
+use crate::axes::merge_axes;
+use crate::naive::{Naive, ProducerKind};
 use crate::structure::Nest;
 
 /// Why a strategy does not fit, as a sentence without a full stop.
@@ -8,20 +13,46 @@ pub(crate) type Refused = String;
 
 /// What strategies are given.
 pub(crate) struct Given<'a> {
-    /// The kernel, as its definitions say it.
-    pub(crate) naive: &'a Naive,
+    /// The kernel, as its definitions say it, but for axes that are walked as one.
+    pub(crate) naive: Cow<'a, Naive>,
     /// The nests of its kernel, if all statements of its body are some.
     pub(crate) nests: Option<Vec<Nest>>,
+    /// The schedule that all of them begin with: it has led to that kernel.
+    start: Schedule,
 }
 
 impl<'a> Given<'a> {
     /// What there is to know of a kernel.
     pub(crate) fn of(naive: &'a Naive) -> Given<'a> {
-        Given { naive, nests: Nest::all(&naive.kernel) }
+        let (mut naive, mut nests) = (Cow::Borrowed(naive), Nest::all(&naive.kernel));
+        let mut start = Schedule::new(naive.kernel.clone());
+        let is_opaque = |naive: &Naive| {
+            naive.producers.iter().any(|producer| producer.kind == ProducerKind::Opaque)
+        };
+        if let Some(before) = nests.as_deref()
+            && !is_opaque(&naive)
+            && let Some((after, merged)) = merge_axes(&start, before)
+        {
+            naive.to_mut().rename_loops(&merged);
+            naive.to_mut().kernel = after.kernel().clone();
+            nests = Nest::all(after.kernel());
+            start = after;
+        }
+        Given { naive, nests, start }
     }
 
     /// The nests, for strategies that need some.
     pub(crate) fn nests(&self) -> Result<&[Nest], Refused> {
         self.nests.as_deref().ok_or_else(|| "its loops are no perfect nests".to_owned())
+    }
+
+    /// A schedule to take steps of.
+    pub(crate) fn schedule(&self) -> Schedule {
+        self.start.clone()
+    }
+
+    /// Whether no steps have been taken since [`schedule`](Given::schedule).
+    pub(crate) fn is_untouched(&self, schedule: &Schedule) -> bool {
+        schedule.trace().len() == self.start.trace().len()
     }
 }

@@ -11,6 +11,7 @@
 
 mod across;
 mod ahead;
+mod axes;
 mod blocks;
 mod choice;
 mod cost;

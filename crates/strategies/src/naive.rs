@@ -10,6 +10,8 @@
 
 use loops::Kernel;
 
+use crate::axes::Merged;
+
 /// Elements from which on a kernel that runs once gains more by code that several threads run
 /// than it takes to compile that.
 pub const WORTH_CODE: i64 = 1 << 20;
@@ -63,4 +65,19 @@ pub struct Nest {
     pub reduced: Vec<String>,
     /// Where partials are interleaved: the loop over lanes, inside of all the others.
     pub lanes: Option<String>,
+}
+
+impl Naive {
+    /// Takes loops that have become one for one.
+    pub(crate) fn rename_loops(&mut self, merged: &[Merged]) {
+        let nests = self.producers.iter_mut().flat_map(|producer| &mut producer.nests);
+        for names in nests.flat_map(|nest| [&mut nest.parallel, &mut nest.reduced]) {
+            for one in merged {
+                let is_it = |two: &[String]| two[0] == one.outer && two[1] == one.inner;
+                if let Some(at) = names.windows(2).position(is_it) {
+                    names.splice(at..at + 2, [one.into.clone()]);
+                }
+            }
+        }
+    }
 }

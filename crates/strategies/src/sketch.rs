@@ -195,12 +195,11 @@ fn attempt(
     point: &Point,
     target: &Target,
 ) -> Result<Scheduled, Refused> {
-    let new = || Schedule::new(given.naive.kernel.clone());
-    let mut schedule = fresh.take().unwrap_or_else(new);
+    let mut schedule = fresh.take().unwrap_or_else(|| given.schedule());
     let remark = match (sketch.emit)(&mut schedule, given, point, target) {
         Ok(remark) => remark,
         Err(reason) => {
-            *fresh = Some(schedule).filter(|schedule| schedule.trace().is_empty());
+            *fresh = Some(schedule).filter(|schedule| given.is_untouched(schedule));
             return Err(reason);
         }
     };

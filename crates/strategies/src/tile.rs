@@ -59,7 +59,7 @@ const WHOLE: &str = "whole";
 
 /// Each pair of axes with the tiles that should take least time.
 pub(super) fn points(given: &Given<'_>, target: &Target) -> Vec<Point> {
-    let mut schedule = Schedule::new(given.naive.kernel.clone());
+    let mut schedule = given.schedule();
     let mut hand = Hand::new(&mut schedule);
     let joined = given.nests().and_then(|nests| Ok((nests, join_last_nests(&mut hand, nests)?)));
     let nests = match joined {
