@@ -80,6 +80,9 @@ pub(super) fn compute(
         }
     }
     hand.simplify()?;
+    if let Some(target_loop) = outer.last() {
+        hand.shrink(target_loop);
+    }
     flatten(hand)?;
     let around = outer.last().map(String::as_str);
     if let Ok(turn) = hand.attempt(|hand| parts_of_sum(hand, around)) {

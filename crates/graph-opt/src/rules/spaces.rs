@@ -350,22 +350,29 @@ fn meets_data(space: &IterationSpace, index: &Expr, [low, extent]: [&Expr; 2]) -
 fn reduce_nothing(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Reduce { space, reduction, accumulator } = op else { return Err(No::Match) };
     require(space.parallel == space.extents.len(), "axes are reduced")?;
-    let shape = maker.shape(operands[0])?;
-    // The operand's axes that the result has, by the result's axis.
+    // The operand's axes that the result has, by the result's axis, and what is read along each.
     let mut read: Vec<(usize, usize)> = Vec::new();
+    let (mut starts, mut steps, mut shape) = (Vec::new(), Vec::new(), Vec::new());
     for (axis, index) in space.operands[0].iter().enumerate() {
-        match index.as_symbol() {
-            Some(symbol) if space.extents[symbol.index()] == shape[axis] => {
+        let mut symbols = index.symbols().into_iter();
+        let (step, extent) = match (symbols.next(), symbols.next()) {
+            (None, _) => (1, Expr::ONE),
+            (Some(symbol), None) => {
+                let step = index.linear_coefficient(symbol).ok_or(No::Because("it is no slice"))?;
                 read.push((symbol.index(), axis));
+                (step, space.extents[symbol.index()].clone())
             }
-            None if shape[axis].is_one() => {}
-            _ => return Err(No::Because("the operand is not read whole")),
-        }
+            _ => return Err(No::Because("it reads along two axes at once")),
+        };
+        starts.push(index.substitute(&mut |_| Some(Expr::ZERO)));
+        steps.push(step);
+        shape.push(extent);
     }
     let distinct = (0..space.parallel).all(|a| read.iter().filter(|pair| pair.0 == a).count() <= 1);
     require(distinct, "it reads a diagonal")?;
     let axes: Vec<usize> = read.iter().map(|&(_, axis)| axis).collect();
-    let mut value = maker.reshape(operands[0], permutation::apply(&axes, &shape))?;
+    let slice = maker.slice(operands[0], &starts, &steps, &shape)?;
+    let mut value = maker.reshape(slice, permutation::apply(&axes, &shape))?;
     let mut order = permutation::identity(read.len());
     order.sort_by_key(|&position| read[position].0);
     value = maker.transpose(value, &order)?;
