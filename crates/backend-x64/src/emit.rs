@@ -26,6 +26,9 @@ use encode::{Memory, OpMask, Operand};
 
 pub(crate) use procedure::emit_procedure;
 
+/// The first byte of every instruction of AVX-512.
+const EVEX: u8 = 0x62;
+
 /// Code with its constants.
 pub(crate) struct Emitted {
     /// Code, then constants.
@@ -362,7 +365,11 @@ impl<'a> Emitter<'a> {
         memory: Option<Memory>,
         mask: OpMask,
     ) -> Result<(), String> {
+        let start = self.bytes.len();
         let displacement = encode::encode(&mut self.bytes, code, operands, memory.as_ref(), mask)?;
+        if !self.isa.has_avx512() && self.bytes.get(start) == Some(&EVEX) {
+            return Err(format!("{code:?} is not among the instructions of {:?}", self.isa));
+        }
         if let (Some(at), Some(constant)) = (displacement, memory.and_then(|it| it.constant)) {
             self.constants.push((at, self.bytes.len(), constant));
         }

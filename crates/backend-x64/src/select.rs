@@ -96,6 +96,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa, want_statements: bool) -> base::
         lane: 0,
         instructions: SecondaryMap::new(),
         rounded: SecondaryMap::new(),
+        short: SecondaryMap::new(),
         loaded: Vec::new(),
         blocks: Vec::new(),
         written_out: Vec::new(),
@@ -165,8 +166,10 @@ struct Selector<'a> {
     lane: usize,
     /// Loops that are instructions, by their variables.
     instructions: SecondaryMap<SymbolId, Option<Rc<Use>>>,
-    /// What was rounded to bf16 to make a value.
+    /// What was rounded to bf16 to make a value; the f16 numbers that it was made of.
     rounded: SecondaryMap<VRegId, Option<VRegId>>,
+    /// The short type of which all numbers in the lanes of a value are.
+    short: SecondaryMap<VRegId, Option<DType>>,
     /// Loaded values that may be asked for again, the least recently used first.
     loaded: Vec<Loaded>,
     /// Blocks that were loaded and transposed.

@@ -5,7 +5,7 @@
 
 use loops::{Comparison, ScalarExpr};
 use smallvec::SmallVec;
-use tensor::{Class, DType, Reduction, ScalarFunction};
+use tensor::{Class, DType, Reduction, Scalar, ScalarFunction};
 
 use super::Selector;
 use super::memory::{APART, COLLECT};
@@ -191,6 +191,12 @@ impl Selector<'_> {
                 return Some(self.round_to(rounded, dtype));
             }
         };
+        // None of these makes a number of a short type longer.
+        let known = [DType::F16, DType::BF16].into_iter();
+        let mut of_all = known.filter(|&short| operands.iter().all(|it| self.is_short(*it, short)));
+        if let (Item::Register(result), Some(short)) = (exact.item, of_all.next()) {
+            self.short[result] = Some(short);
+        }
         Some(exact)
     }
 
@@ -257,15 +263,28 @@ impl Selector<'_> {
         Mask::Register(self.builder.emit(inst, ty), like.lane.bytes())
     }
 
+    /// Whether all numbers in f32 lanes are of a shorter type.
+    fn is_short(&self, vector: Vector, dtype: DType) -> bool {
+        match vector.item {
+            Item::Register(register) => self.short[register] == Some(dtype),
+            Item::Constant(bits) => {
+                let number = Scalar::from_bits(DType::F32, bits & 0xffff_ffff);
+                number.cast(dtype).cast(DType::F32) == number
+            }
+        }
+    }
+
     /// f32 lanes rounded to a shorter type; others as they are.
     pub(crate) fn round_to(&mut self, vector: Vector, dtype: DType) -> Vector {
         match dtype {
+            _ if self.is_short(vector, dtype) => vector,
             DType::F16 => {
                 let value = self.register(vector);
                 let inst = Inst::new(Opcode::F32ToF16, Lane::F32, &[value]);
                 let half = self.builder.emit(inst, RegisterType::vector(2 * vector.lanes));
                 let inst = Inst::new(Opcode::F16ToF32, Lane::F32, &[half]);
                 let value = self.builder.emit(inst, register_type(Lane::F32, vector.lanes));
+                self.rounded[value] = Some(half);
                 Vector { item: Item::Register(value), ..vector }
             }
             DType::BF16 => self.round_to_bf16(vector),

@@ -497,10 +497,14 @@ impl Selector<'_> {
     ) {
         let dtype = self.kernel.buffers[buffer].dtype;
         // Four lanes fill half a register; of masks but constants the other half is not known.
-        let known = lanes > 4 || matches!(mask, Mask::Constant(_));
+        let known = match self.builder.has_masks() {
+            true => lanes > 4 || matches!(mask, Mask::Constant(_)),
+            false => mask == Mask::Constant(all_lanes(lanes)),
+        };
         if let Some(short) = known.then(|| self.rounded_at_once(value, dtype)).flatten() {
             let inst = match self.mask_operand(mask, lanes, 4) {
                 None if lanes == 4 => Inst::new(Opcode::StoreLane, Lane::I64, &[short]),
+                None => Inst::new(Opcode::Store, Lane::I32, &[short]),
                 mask => Inst::new(Opcode::Store, Lane::U16, &[short]).mask(mask),
             };
             self.builder.effect(inst.address(address));
@@ -574,22 +578,25 @@ impl Selector<'_> {
         }
     }
 
-    /// Elements of bf16 in 16-bit lanes, by the instruction that rounds, where there is one and
-    /// they are rounded only to be stored. What rounded them otherwise is left without a use.
+    /// Elements of f16 or bf16 in 16-bit lanes, by one instruction that rounds, where there is one
+    /// and they are rounded only to be stored. What rounded them otherwise is left without a use.
     fn rounded_at_once(&mut self, value: Evaluated, dtype: DType) -> Option<VRegId> {
         let Evaluated::Vector(Vector { item: Item::Register(value), lanes: lanes @ 4.., .. }) =
             value
         else {
             return None;
         };
-        let is_wrong = base::fault::is_seeded("x64.bf16");
-        if dtype != DType::BF16 || !self.builder.has_bf16() || is_wrong {
-            return None;
-        }
         // What a loop carries out of it is seen outside; what it was rounded from is not.
-        let whole = self.rounded[value].filter(|&whole| self.builder.is_visible(whole))?;
-        let inst = Inst::new(Opcode::F32ToBf16, Lane::F32, &[whole]);
-        Some(self.builder.emit(inst, RegisterType::vector(2 * lanes)))
+        let from = self.rounded[value].filter(|&from| self.builder.is_visible(from));
+        let (opcode, whole) = match (dtype, from) {
+            (DType::F16, Some(half)) => return Some(half),
+            (DType::F16, None) => (Opcode::F32ToF16, value),
+            (DType::BF16, Some(whole)) if self.builder.has_bf16() => (Opcode::F32ToBf16, whole),
+            _ => return None,
+        };
+        let is_wrong = dtype == DType::BF16 && base::fault::is_seeded("x64.bf16");
+        let inst = Inst::new(opcode, Lane::F32, &[whole]);
+        (!is_wrong).then(|| self.builder.emit(inst, RegisterType::vector(2 * lanes)))
     }
 
     /// Packs the low bytes of 32-bit lanes and stores them, without instructions for it (AVX2).

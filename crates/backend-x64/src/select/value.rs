@@ -108,6 +108,16 @@ pub(crate) fn register_type(lane: Lane, lanes: usize) -> RegisterType {
 impl Selector<'_> {
     /// Evaluates a value in this many lanes.
     pub(crate) fn evaluate(&mut self, value: &ScalarExpr, lanes: usize) -> base::Result<Evaluated> {
+        let evaluated = self.evaluate_once(value, lanes)?;
+        if let Evaluated::Vector(Vector { item: Item::Register(register), .. }) = evaluated
+            && let Some(dtype @ (DType::F16 | DType::BF16)) = value.dtype(self.kernel)
+        {
+            self.short[register] = Some(dtype);
+        }
+        Ok(evaluated)
+    }
+
+    fn evaluate_once(&mut self, value: &ScalarExpr, lanes: usize) -> base::Result<Evaluated> {
         if let Some(load) = self.load_behind(value) {
             return self.evaluate(&load, lanes);
         }

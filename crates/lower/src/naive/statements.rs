@@ -259,10 +259,20 @@ impl Writer<'_> {
                 body: shift,
             },
             find_last,
-            store(best.values, [&found], element),
+            store(best.values, [&found], element.clone()),
             store(best.places, [&found], index(position)),
         ];
-        body.extend(self.looped(&along, insert));
+        // Most elements come after all that are kept, which one comparison tells; it need not tell
+        // of what is no number.
+        let behind = if order.descending { ScalarFunction::Le } else { ScalarFunction::Ge };
+        let worst = load(best.values, [&Expr::constant(kept - 1)]);
+        let is_behind = self.two(behind, &element, &worst);
+        let may_enter = self.kernel.apply(ScalarFunction::Not, vec![is_behind]);
+        let enters = self.kernel.add_value("enters", DType::I64, Some(Range::extent(2)));
+        let compared = let_value(enters, loops::build::cast(DType::I64, may_enter));
+        let always_until = Expr::constant(kept) + &line.extent * Expr::symbol(enters);
+        let insertion = if_then(vec![less(position, always_until)], insert);
+        body.extend(self.looped(&along, vec![compared, insertion]));
         (best, body)
     }
 
