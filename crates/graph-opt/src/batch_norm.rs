@@ -9,11 +9,13 @@
 //!
 //! So batch normalisation behind a convolution disappears: what is left to do at run time is the
 //! convolution and a bias; the products of weights fold into `setup`. A factor may vary only along
-//! axes of the result that the constant operand reads one for one, such as its output channels. The
+//! axes of the result that the constant operand reads one for one, such as its output channels, and
+//! two factors become one only where that varies along no more axes than one of them does. The
 //! contraction and what stands between must have no other reader. A sum of two quantised tensors
 //! that is quantised again is divided no more. Sums round differently, within the usual error of
 //! the contraction, or of products and sums of two terms.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use base::{Id, PassContext, Result, SecondaryMap};
@@ -185,6 +187,13 @@ impl Folding<'_, '_, '_> {
             self.maker.forget(mark);
             return Ok(None);
         };
+        for &(_, a) in &products {
+            let (own, other) = (self.axes_of(a)?, self.axes_of(s)?);
+            if !own.is_subset(&other) && !other.is_subset(&own) {
+                self.maker.forget(mark);
+                return Ok(None);
+            }
+        }
         let mut scaled = Vec::new();
         for (x, a) in products {
             scaled.push((x, self.maker.map(function, &[a, s])?));
@@ -207,6 +216,19 @@ impl Folding<'_, '_, '_> {
             }
         };
         self.maker.map(FusedMultiplyAdd, &[x, a, second]).map(Some)
+    }
+
+    /// The axes along which a value may vary.
+    fn axes_of(&mut self, value: ValueId) -> Built<BTreeSet<usize>> {
+        let mark = self.maker.mark();
+        let (small, axes) = match self.maker.definition(value) {
+            Some((Op::Broadcast { axes, .. }, x)) => (x[0], axes),
+            _ => (value, permutation::identity(self.maker.shape(value)?.len())),
+        };
+        self.maker.forget(mark);
+        let extents = self.maker.shape(small)?;
+        let varies = axes.iter().zip(&extents).filter(|(_, extent)| !extent.is_one());
+        Ok(varies.map(|(&axis, _)| axis).collect())
     }
 
     /// Of a value that is to be multiplied, an integer of 8 bits less a zero point: the integer,
