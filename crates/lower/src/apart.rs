@@ -130,7 +130,7 @@ fn find(
                 }
                 let constants = constants.entry(region).or_insert_with(|| around.constant_values());
                 let places = match Alone::of(around, constants, info, &inside) {
-                    Some(alone) => search.places_apart(&alone)?,
+                    Some(alone) => search.places_apart(&alone, &info.cost)?,
                     None => Vec::new(),
                 };
                 alike.insert(info.kernel, (inside.len(), places.clone()));
@@ -255,11 +255,12 @@ impl Search<'_> {
         }
     }
 
-    /// The places of those of the values inside a kernel that are better apart.
-    fn places_apart(&mut self, alone: &Alone) -> base::Result<Vec<usize>> {
+    /// The places of those of the values inside a kernel that are better apart than all together,
+    /// which costs so much.
+    fn places_apart(&mut self, alone: &Alone, together: &Cost) -> base::Result<Vec<usize>> {
         let last = self.trials.saturating_sub(TRIALS);
         let all: Vec<usize> = (0..alone.inside.len()).collect();
-        let together = self.cycles(alone, &[])?;
+        let together = RUN + together.cycles();
         let mut best: (f64, Vec<usize>) = (together, Vec::new());
         let mut tried = BTreeSet::from([Vec::new()]);
         let mut next = vec![all.clone()];
