@@ -201,6 +201,7 @@ impl Chooser<'_> {
         builder: &mut FunctionBuilder,
     ) -> Built<ValueId> {
         let (target, messages) = (self.given.target, &mut self.messages);
+        tuples::complete(&mut contraction, builder, messages)?;
         groups::apply(&mut contraction, builder, target, messages)?;
         merge::apply(&mut contraction, builder, messages)?;
         panels::apply(&mut contraction, builder, target, messages)?;

@@ -196,7 +196,7 @@ impl<'a> Product<'a> {
             short.push(moved(rewriter, operand, &found.whole, (whole, zero))?);
         }
         let mut space = self.space.clone();
-        make_divisible(rewriter, &mut space, &mut short, 2)?;
+        make_divisible(&mut rewriter.builder, &mut space, &mut short, 2)?;
         rewriter.builder.contract(space, short[0], short[1], DType::I32, DType::I32)
     }
 
@@ -236,7 +236,7 @@ impl<'a> Product<'a> {
             zeros.push((!is_zero).then_some(zero));
         }
         let mut space = self.space.clone();
-        make_divisible(rewriter, &mut space, &mut operands, 4)?;
+        make_divisible(&mut rewriter.builder, &mut space, &mut operands, 4)?;
         let [lhs, rhs] = [operands[0], operands[1]];
         let (shape, own) = (space.extents[..space.parallel].to_vec(), space.clone());
         let mut sum = rewriter.builder.contract(own, lhs, rhs, DType::I32, DType::I32)?;

@@ -12,7 +12,9 @@
 
 use backend::Target;
 use base::{Diagnostics, Id, Remark};
-use graph::{Built, Function, IterationSpace, NodeId, Op, Rewriter, ValueId, rebuild};
+use graph::{
+    Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, Rewriter, ValueId, rebuild,
+};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -79,7 +81,7 @@ pub fn shorten(
             operands.push(shortened(rewriter, operand, dtype)?);
         }
         rewriter.builder.set_location(location);
-        let padded = make_divisible(rewriter, &mut space, &mut operands, PAIR)?;
+        let padded = make_divisible(&mut rewriter.builder, &mut space, &mut operands, PAIR)?;
         let value =
             rewriter.builder.contract(space, operands[0], operands[1], DType::F32, result)?;
         let padded = if padded { ", a zero beside the terms of each sum" } else { "" };
@@ -132,22 +134,30 @@ fn places_of_zeros(space: &IterationSpace, count: i64) -> Option<[usize; 2]> {
         let at = own.next()?;
         (own.next().is_none() && index[at] == symbol).then_some(at)
     };
-    let shared = |operand: usize| {
-        let reads = |axis: usize| {
-            space.operands[operand].iter().any(|index| index.contains(SymbolId::new(axis)))
-        };
-        let others = (0..space.parallel).filter(|&axis| !reads(axis));
-        let count: Expr = others.map(|axis| &space.extents[axis]).product();
-        count.as_constant().unwrap_or(LEAST_COLUMNS) >= LEAST_COLUMNS
-    };
     let places = [place(0)?, place(1)?];
-    (extent % count != 0 && extent > count / 2 && shared(0) && shared(1)).then_some(places)
+    let is_shared = is_shared(space, 0) && is_shared(space, 1);
+    (extent % count != 0 && extent > count / 2 && is_shared).then_some(places)
+}
+
+/// Whether [`make_divisible`] pads.
+pub(crate) fn can_be_divisible(space: &IterationSpace, count: i64) -> bool {
+    places_of_zeros(space, count).is_some()
+}
+
+/// Whether so many results share the data of an operand that it may as well be copied for them.
+pub(crate) fn is_shared(space: &IterationSpace, operand: usize) -> bool {
+    let reads = |axis: usize| {
+        space.operands[operand].iter().any(|index| index.contains(SymbolId::new(axis)))
+    };
+    let others = (0..space.parallel).filter(|&axis| !reads(axis));
+    let count: Expr = others.map(|axis| &space.extents[axis]).product();
+    count.as_constant().unwrap_or(LEAST_COLUMNS) >= LEAST_COLUMNS
 }
 
 /// Pads the innermost reduced axis with zeros in both operands to a multiple of a count; whether it
 /// was none.
 pub(crate) fn make_divisible(
-    rewriter: &mut Rewriter<'_>,
+    builder: &mut FunctionBuilder,
     space: &mut IterationSpace,
     operands: &mut [ValueId],
     count: i64,
@@ -160,13 +170,13 @@ pub(crate) fn make_divisible(
     let missing = &whole - &*extent;
     *extent = whole;
     for (operand, place) in operands.iter_mut().zip(places) {
-        let rank = rewriter.builder.shape(*operand)?.len();
+        let rank = builder.shape(*operand)?.len();
         let mut high = vec![Expr::ZERO; rank];
         high[place] = missing.clone();
-        let dtype = rewriter.builder.dtype(*operand)?;
-        let zero = rewriter.builder.scalar(dtype, 0.0);
+        let dtype = builder.dtype(*operand)?;
+        let zero = builder.scalar(dtype, 0.0);
         let low = vec![Expr::ZERO; rank];
-        *operand = rewriter.builder.pad(*operand, zero, &low, &high, &vec![0; rank])?;
+        *operand = builder.pad(*operand, zero, &low, &high, &vec![0; rank])?;
     }
     Ok(true)
 }

@@ -15,6 +15,7 @@ use sym::{Expr, SymbolId};
 use tensor::DType;
 
 use crate::contraction::Contraction;
+use crate::precision::{can_be_divisible, is_shared, make_divisible};
 
 /// How an operand offers its tuples.
 enum Offer {
@@ -36,7 +37,24 @@ pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Bu
     };
     let whole = space.extents.last().is_some_and(|extent| extent.divisible_by(count));
     let fits = contraction.accumulator_bytes() == 4 && space.extents.len() > space.parallel;
-    Ok((fits && whole).then_some(count))
+    Ok((fits && (whole || can_be_divisible(space, count))).then_some(count))
+}
+
+/// Has the innermost reduced axis go on to whole tuples, in zeros, where that pays.
+pub(super) fn complete(
+    contraction: &mut Contraction,
+    builder: &mut FunctionBuilder,
+    messages: &mut Vec<String>,
+) -> Built<()> {
+    let Some(count) = wanted(contraction, builder)? else { return Ok(()) };
+    let mut values = [0, 1].map(|operand| contraction.operands[operand].value);
+    if make_divisible(builder, &mut contraction.space, &mut values, count)? {
+        messages.push(format!("its terms go on to whole {}, in zeros", name(count)));
+    }
+    for (operand, value) in contraction.operands.iter_mut().zip(values) {
+        operand.value = value;
+    }
+    Ok(())
 }
 
 /// Splits the innermost reduced axis into tuples, if both operands can offer them.
@@ -71,7 +89,7 @@ fn name(count: i64) -> &'static str {
 }
 
 /// What an operand can do for tuples along an axis. Constants are put in tuples wherever they lie:
-/// that is done once.
+/// that is done once. So is what many results share.
 fn offer(contraction: &Contraction, operand: usize, axis: usize) -> Option<Offer> {
     let index = &contraction.space.operands[operand];
     let place = place_of(contraction, operand, axis)?;
@@ -79,7 +97,8 @@ fn offer(contraction: &Contraction, operand: usize, axis: usize) -> Option<Offer
         return Some(Offer::Contiguous);
     }
     let packed = matches!(index.last(), Some(last) if last.as_symbol().is_none());
-    (packed || contraction.operands[operand].constant).then_some(Offer::Packed(place))
+    let constant = contraction.operands[operand].constant;
+    (packed || constant || is_shared(&contraction.space, operand)).then_some(Offer::Packed(place))
 }
 
 /// The axis of an operand that is an axis of the space, if no other moves with that.

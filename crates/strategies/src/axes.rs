@@ -144,9 +144,8 @@ fn axis_of(
         ([], []) => Some(None),
         ([far], [near]) if far == near => Some(None),
         (&[far], &[near]) => {
-            let alone = |axis: usize, by: &LoopInfo| {
-                access.index[axis].as_symbol() == Some(by.variable)
-            };
+            let alone =
+                |axis: usize, by: &LoopInfo| access.index[axis].as_symbol() == Some(by.variable);
             let extent = kernel.buffers[access.buffer].shape[near].as_constant();
             let fits = far + 1 == near
                 && alone(far, outer)
@@ -168,7 +167,8 @@ fn class(pairs: &mut Vec<Pair>) -> Option<Vec<Pair>> {
         next += 1;
     }
     // Of three loops in a row two become one first.
-    let touches = |one: &Pair, other: &Pair| one.nest == other.nest && one.at.abs_diff(other.at) < 2;
+    let touches =
+        |one: &Pair, other: &Pair| one.nest == other.nest && one.at.abs_diff(other.at) < 2;
     let overlaps = (1..found.len()).any(|at| found[..at].iter().any(|it| touches(it, &found[at])));
     if overlaps { class(pairs) } else { Some(found) }
 }
