@@ -6,10 +6,20 @@
 writes NAME.mlir for each program, and one archive `values.npz` with `NAME.in0`, `NAME.out0` and so
 on. Complex values are kept as the ports of a compiled program have them: parts along a last axis.
 The tests of `import-stablehlo` run them.
+
+    python bench/stablehlo.py --dynamic testdata/dynamic --tilewright BINARY
+
+runs texts with free extents, each of which is set to 3, on made-up inputs, and compares what the
+binary computes with StableHLO's own interpreter, which gets the text with these extents put in.
 """
 
 import argparse
+import collections
+import concurrent.futures
 import pathlib
+import re
+import subprocess
+import tempfile
 
 import jax
 import jax.numpy as jnp
@@ -208,10 +218,144 @@ def record(folder):
     numpy.savez(folder / "values.npz", **values)
 
 
+NUMPY = {
+    "i1": numpy.bool_, "i8": numpy.int8, "i16": numpy.int16, "i32": numpy.int32, "i64": numpy.int64,
+    "ui8": numpy.uint8, "ui16": numpy.uint16, "ui32": numpy.uint32, "ui64": numpy.uint64,
+    "f16": numpy.float16, "f32": numpy.float32, "f64": numpy.float64,
+    "complex<f32>": numpy.complex64, "complex<f64>": numpy.complex128,
+}
+TENSOR = r"tensor<((?:(?:\d+|\?)x)*)((?:complex<f\d+>)|[a-z]\w*)>"
+
+
+def made_up(generator, shape, element):
+    dtype = NUMPY[element]
+    if numpy.issubdtype(dtype, numpy.complexfloating):
+        return (generator.standard_normal(shape) + 1j * generator.standard_normal(shape)).astype(dtype)
+    if numpy.issubdtype(dtype, numpy.floating):
+        return numpy.asarray(generator.standard_normal(shape)).astype(dtype)
+    return numpy.asarray(generator.integers(0, 2 if dtype is numpy.bool_ else 3, shape)).astype(dtype)
+
+
+def with_extents(text, extent, generator):
+    """A text whose function `main` has fixed extents, its inputs; short floats come and go as f32."""
+    signature = re.search(r"@main\((.*?)\) -> (.*?) \{\n", text, re.S)
+    inputs, types, lines, passed, old = [], [], [], [], []
+    for number, (dims, element) in enumerate(re.findall(TENSOR, signature.group(1))):
+        declared = f"tensor<{dims}{element}>"
+        shape = [extent if it == "?" else int(it) for it in dims.split("x")[:-1]]
+        wide = "f32" if element == "bf16" else element
+        fixed = "tensor<" + "".join(f"{it}x" for it in shape) + wide + ">"
+        old.append(declared)
+        types.append(fixed)
+        # JAX gives the values of symbols first.
+        if not shape and element == "i64" and all(it.shape == () for it in inputs):
+            inputs.append(numpy.array(extent, numpy.int64))
+            lines.append(f"%c{number} = stablehlo.constant dense<{extent}> : tensor<i64>")
+            passed.append(f"%c{number}")
+            continue
+        inputs.append(made_up(generator, shape, wide))
+        if fixed != declared:
+            lines.append(f"%c{number} = stablehlo.convert %a{number} : ({fixed}) -> {declared}")
+        passed.append(f"%c{number}" if fixed != declared else f"%a{number}")
+    results = [f"tensor<{dims}{element}>" for dims, element in re.findall(TENSOR, signature.group(2))]
+    lines.append(
+        f"%r:{len(results)} = call @main_free({', '.join(passed)}) : ({', '.join(old)}) -> ({', '.join(results)})"
+    )
+    # The interpreter's values reach Python where they are plain: complex ones as two.
+    returned, wide = [], []
+    for number, before in enumerate(results):
+        after = re.sub(r"complex<(f\d+)>", r"\1", before).replace("bf16", "f32")
+        ways = ["real", "imag"] if "complex" in before else ["convert"] if before != after else []
+        for way in ways:
+            lines.append(f"%{way}{number} = stablehlo.{way} %r#{number} : ({before}) -> {after}")
+        returned += [f"%{way}{number}" for way in ways] or [f"%r#{number}"]
+        wide += [after] * max(len(ways), 1)
+    parameters = ", ".join(f"%a{number}: {it}" for number, it in enumerate(types))
+    lines.append(f"return {', '.join(returned)} : {', '.join(wide)}")
+    text = re.sub(r"func.func( public)? @main\(", "func.func private @main_free(", text)
+    end = text.rindex("}")
+    main = f"func.func public @main({parameters}) -> ({', '.join(wide)}) {{\n" + "\n".join(lines) + "\n}\n"
+    return text[:end] + main + text[end:], inputs, types, ["complex" in it for it in results]
+
+
+def interpreted(text, inputs, types, is_complex):
+    """What StableHLO's interpreter computes, free extents within refined first."""
+    from jax._src.interpreters import mlir
+    from jaxlib import _jax
+    from jaxlib.mlir import ir
+    from jaxlib.mlir.dialects import stablehlo
+
+    with mlir.make_ir_context(), ir.Location.unknown():
+        module = ir.Module.parse(text)
+        refined = _jax.mlir.refine_polymorphic_shapes(
+            mlir_module=mlir.module_to_bytecode(module), enable_shape_assertions=True, validate_static_shapes=True
+        )
+        attributes = []
+        for array, written in zip(inputs, types):
+            element = ir.Type.parse(re.fullmatch(TENSOR, written).group(2))
+            shaped = ir.RankedTensorType.get(list(array.shape), element)
+            if array.dtype == numpy.bool_:
+                bits = numpy.packbits(array, axis=None, bitorder="little")
+                attributes.append(ir.DenseElementsAttr.get(bits, type=shaped))
+            else:
+                attributes.append(ir.DenseElementsAttr.get(numpy.ascontiguousarray(array), type=element, shape=list(array.shape)))
+        values = iter([numpy.array(it) for it in stablehlo.eval_module(ir.Module.parse(refined), attributes)])
+        return [numpy.stack([next(values), next(values)], -1) if pair else next(values) for pair in is_complex]
+
+
+def judged(path, binary, extent):
+    text = "\n".join(line for line in path.read_text().split("\n") if not line.startswith("//"))
+    fixed, inputs, types, is_complex = with_extents(text, extent, numpy.random.default_rng(0))
+    wanted, refusal = None, ""
+    # The interpreter refuses by exceptions of many kinds, and may abort its process.
+    with concurrent.futures.ProcessPoolExecutor(1) as pool:
+        try:
+            wanted = pool.submit(interpreted, fixed, inputs, types, is_complex).result()
+        except Exception as found:
+            refusal = " ".join(str(found).split())[:150] or "the interpreter aborts"
+    with tempfile.TemporaryDirectory() as folder:
+        options = []
+        for number, array in enumerate(inputs):
+            numpy.save(f"{folder}/arg{number}.npy", ports(array))
+            options += ["--input", f"arg{number}={folder}/arg{number}.npy"]
+        run = [binary, "run", path, *options, "--output", f"{folder}/outputs.npz"]
+        done = subprocess.run(run, capture_output=True, text=True)
+        if done.returncode != 0:
+            crashed = done.returncode < 0 or "TW09" in done.stderr
+            return "crashed" if crashed else "refused", " ".join(done.stderr.split())[:200]
+        if wanted is None:
+            return "not compared", refusal
+        found = list(numpy.load(f"{folder}/outputs.npz").values())
+    for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+        tolerance = 1e-2 if "bf16" in text else 1e-4
+        close = numpy.issubdtype(other.dtype, numpy.floating)
+        is_same = numpy.allclose(one, other, tolerance, tolerance, True) if close else numpy.array_equal(one, other)
+        if one.shape != other.shape or not is_same:
+            return "wrong", f"result {number}"
+    return "right", ""
+
+
+def dynamic(folder, binary, extent):
+    counts = collections.Counter()
+    for path in sorted(folder.glob("*.mlir")):
+        verdict, reason = judged(path, binary, extent)
+        counts[verdict] += 1
+        if reason:
+            print(verdict, path.name, reason)
+    print(dict(counts))
+
+
 def main():
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--record", type=pathlib.Path, required=True, metavar="DIR")
-    record(parser.parse_args().record)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--record", type=pathlib.Path, metavar="DIR", help="where programs and values go")
+    parser.add_argument("--dynamic", type=pathlib.Path, metavar="DIR", help="texts with free extents")
+    parser.add_argument("--extent", type=int, default=3, help="what free extents are set to (default: 3)")
+    parser.add_argument("--tilewright", default="target/release/tilewright", metavar="BINARY")
+    given = parser.parse_args()
+    if given.record:
+        record(given.record)
+    if given.dynamic:
+        dynamic(given.dynamic, given.tilewright, given.extent)
 
 
 if __name__ == "__main__":

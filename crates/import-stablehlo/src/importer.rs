@@ -12,7 +12,7 @@ use front::{
 use graph::{TensorType, Type};
 use module::Module;
 use sym::{Expr, Range};
-use tensor::DType;
+use tensor::{DType, Tensor};
 
 use crate::check::{Check, CheckKind};
 use crate::node::{Node, Value, part_type};
@@ -23,7 +23,7 @@ use crate::syntax::{Block, ElementType, Elements, Function, Operation, Program, 
 pub(crate) struct Importer<'p> {
     pub(crate) program: &'p Program,
     pub(crate) graph: Graph,
-    /// How many functions are being lowered inside each other.
+    /// How many regions and functions are being lowered inside each other.
     depth: usize,
     /// Operations that were lowered so far.
     operations: usize,
@@ -140,17 +140,8 @@ impl<'p> Importer<'p> {
         function: &'p Function,
         arguments: Vec<Value>,
     ) -> Accepted<Vec<Value>> {
-        let most = self.graph.limits.nesting;
-        if self.depth >= most {
-            let message = format!("functions are called more than {most} deep");
-            return Err(exceeded("nesting", more_than(most as u64), message)
-                .because("their depth is limited, so that no program exhausts the stack"));
-        }
-        self.depth += 1;
         let mut frame: Frame = vec![None; function.values.len()];
-        let results = self.block(function, &function.body, &mut frame, arguments);
-        self.depth -= 1;
-        let results = results?;
+        let results = self.block(function, &function.body, &mut frame, arguments)?;
         if results.len() != function.results.len() {
             let (found, wanted) = (results.len(), function.results.len());
             let reason = format!("`{}` returns {found} values of {wanted}", function.name);
@@ -161,6 +152,25 @@ impl<'p> Importer<'p> {
 
     /// Lowers a block with these arguments; what it returns.
     pub(crate) fn block(
+        &mut self,
+        function: &'p Function,
+        block: &'p Block,
+        frame: &mut Frame,
+        arguments: Vec<Value>,
+    ) -> Accepted<Vec<Value>> {
+        let most = self.graph.limits.nesting;
+        if self.depth >= most {
+            let message = format!("regions and functions are nested more than {most} deep");
+            return Err(exceeded("nesting", more_than(most as u64), message)
+                .because("their depth is limited, so that no program exhausts the stack"));
+        }
+        self.depth += 1;
+        let results = self.block_here(function, block, frame, arguments);
+        self.depth -= 1;
+        results
+    }
+
+    fn block_here(
         &mut self,
         function: &'p Function,
         block: &'p Block,
@@ -264,11 +274,19 @@ impl<'p> Importer<'p> {
     pub(crate) fn constant(&mut self, elements: &Elements, name: &str) -> Accepted<Value> {
         let extents: Vec<Expr> = elements.shape.iter().map(|&it| Expr::from(it)).collect();
         self.graph.check_size(&extents)?;
-        let re = constant_value(name, elements.values.clone(), true);
+        // One number may stand for all.
+        let mut part = |name: &str, values: &Tensor| {
+            let value = constant_value(name, values.clone(), true);
+            match values.shape() == elements.shape {
+                true => Ok(value),
+                false => self.graph.broadcast_to(&value, &extents[..]),
+            }
+        };
+        let re = part(name, &elements.values)?;
         Ok(match &elements.imaginary {
             None => Value::Tensor(re),
             Some(imaginary) => {
-                let im = constant_value(&format!("{name}.im"), imaginary.clone(), true);
+                let im = part(&format!("{name}.im"), imaginary)?;
                 Value::Complex(Complex { re, im })
             }
         })

@@ -146,7 +146,7 @@ impl StablehloProgram {
         let operations = self.program.operations();
         let elements = operations.into_iter().filter_map(|operation| {
             match Attribute::of(&operation.attributes, "value") {
-                Some(Attribute::Elements(elements)) => Some(elements.values.len() as u64),
+                Some(Attribute::Elements(elements)) => Some(elements.count() as u64),
                 _ => None,
             }
         });

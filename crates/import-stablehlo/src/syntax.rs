@@ -124,10 +124,20 @@ pub(crate) enum Attribute {
 pub(crate) struct Elements {
     pub(crate) element: ElementType,
     pub(crate) shape: Vec<usize>,
-    /// The numbers, or the real parts.
+    /// The numbers, or the real parts; of a constant of one number throughout that alone, a scalar.
     pub(crate) values: Tensor,
     /// The imaginary parts, of complex numbers.
     pub(crate) imaginary: Option<Tensor>,
+}
+
+/// The most integers that an attribute lists by one number for all.
+const MOST_INTEGERS: usize = 1 << 16;
+
+impl Elements {
+    /// How many there are.
+    pub(crate) fn count(&self) -> usize {
+        self.shape.iter().product()
+    }
 }
 
 impl Attribute {
@@ -150,8 +160,15 @@ impl Attribute {
                 Some(integers)
             }
             Attribute::Elements(elements) => {
-                let is_integer = !elements.values.dtype().is_float();
-                is_integer.then(|| elements.values.scalars().map(|it| it.as_i64()).collect())
+                let (values, count) = (&elements.values, elements.count());
+                if values.dtype().is_float() || count > MOST_INTEGERS {
+                    return None;
+                }
+                let numbers: Vec<i64> = values.scalars().map(|it| it.as_i64()).collect();
+                match numbers[..] {
+                    [one] => Some(vec![one; count]),
+                    _ => Some(numbers),
+                }
             }
             _ => None,
         }

@@ -185,6 +185,64 @@ fn choose<'p>(
     like.iter().map(|value| value.with_parts(&mut results)).collect()
 }
 
+/// A loop over the slices of its first operands along an axis, which carries the others. The body
+/// gives the slices of the results, then what is carried.
+pub(crate) fn scan<'p>(importer: &mut Importer<'p>, node: &Node<'p>, frame: &mut Frame) -> Lowered {
+    let counts = node.required("operandSegmentSizes")?;
+    let count = counts.first().and_then(|&count| usize::try_from(count).ok());
+    let count = count.filter(|count| (1..=node.operands.len()).contains(count));
+    let Some(count) = count else {
+        return Err(shape_error("a scan has inputs and what is carried"));
+    };
+    let (inputs, initial) = node.operands.split_at(count);
+    let axis = node.axis("dimension", inputs[0].rank())?;
+    let body = super::reductions::region(node, 0)?;
+    importer.settle(&node.operation.regions, frame)?;
+    let graph = &mut importer.graph;
+    let mut first: Vec<Value> = Vec::new();
+    for value in inputs {
+        let mut order: Vec<usize> = (0..value.rank()).filter(|it| *it != axis).collect();
+        order.insert(0, axis);
+        first.push(value.each(|part| graph.transpose(part, &order))?);
+    }
+    let own = |values: &[Value]| -> Vec<Operand> {
+        values.iter().flat_map(Value::parts).cloned().collect()
+    };
+    let (carried, scanned) = (own(initial), own(&first));
+    graph.all_data(carried.iter().chain(&scanned))?;
+    let trip_count = first[0].shape()[0].clone();
+    let types = front::scan_types(&carried, &scanned)?;
+    let mut stacked: Vec<Value> = Vec::new();
+    let region = graph_region(importer, &types, |importer, parameters| {
+        let (states, slices) = parameters[1..].split_at(carried.len());
+        let mut parts = slices.iter().chain(states).cloned();
+        let arguments = first.iter().chain(initial).map(|value| value.with_parts(&mut parts));
+        let arguments = arguments.collect::<Accepted<Vec<Value>>>()?;
+        let results = importer.block(node.function, body, frame, arguments)?;
+        let Some(outputs) = results.len().checked_sub(initial.len()) else {
+            return Err(shape_error("a body gives less than what is carried"));
+        };
+        let (outputs, states) = results.split_at(outputs);
+        stacked = outputs.to_vec();
+        Ok([own(states), own(outputs)].concat())
+    })?;
+    let op = Op::Scan { trip_count, carried: carried.len(), reverse: node.flag("is_reverse") };
+    let results = importer.graph.control(op, &[carried, scanned].concat(), &[region])?;
+    let mut results = results.into_iter();
+    let carried = initial.iter().map(|value| value.with_parts(&mut results));
+    let carried = carried.collect::<Accepted<Vec<Value>>>()?;
+    let mut found = Vec::new();
+    for value in &stacked {
+        found.push(value.with_parts(&mut results)?.each(|part| {
+            let mut order: Vec<usize> = (1..part.rank()).collect();
+            order.insert(axis.min(part.rank() - 1), 0);
+            importer.graph.transpose(part, &order)
+        })?);
+    }
+    found.extend(carried);
+    Ok(found)
+}
+
 // --- checks ---
 
 /// Keeps what a program expects; where nobody asks for it, a program that expects is refused.

@@ -245,6 +245,23 @@ pub(crate) fn bitcast<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut 
     let is_complex = matches!(node.result_type(0)?.element, ElementType::Complex(_));
     match (node.value(0)?, is_complex) {
         (Value::Complex(value), true) if value.dtype() == to => return one(value.clone()),
+        (Value::Complex(value), true) => {
+            // Both parts along a last axis, as they lie in memory.
+            let both = value.each(|part| {
+                let shape = [part.shape(), &[Expr::ONE]].concat();
+                graph.reshape(part, &shape)
+            })?;
+            let axis = both.re.rank() - 1;
+            let reals = graph.concat(axis, &[both.re, both.im])?;
+            let bits = other_width(graph, &reals, to)?;
+            let last = bits.rank() - 1;
+            let kept = bits.shape()[..last].to_vec();
+            let mut part = |number: usize| {
+                let part = graph.slice_axis(&bits, last, Expr::from(number), 1, Expr::ONE)?;
+                graph.reshape(&part, &kept)
+            };
+            return one(Complex { re: part(0)?, im: part(1)? });
+        }
         (Value::Complex(_), _) | (_, true) => {
             return Err(type_error("the bits of complex numbers as another type"));
         }
@@ -255,11 +272,18 @@ pub(crate) fn bitcast<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut 
     if from != to && [from, to].contains(&DType::Bool) {
         return one(bits_as_booleans(graph, value, to)?);
     }
+    one(other_width(graph, value, to)?)
+}
+
+/// The bits in another type: parts of wider elements along a new last axis, the least first, which
+/// become one element, and back.
+fn other_width(graph: &mut Graph, value: &Operand, to: DType) -> Accepted<Operand> {
+    let from = value.dtype();
     if from == to {
-        return one(value.clone());
+        return Ok(value.clone());
     }
     if from.bits() == to.bits() {
-        return one(same_width(graph, value, to)?);
+        return same_width(graph, value, to);
     }
     let (wide, narrow) = if from.bits() > to.bits() { (from, to) } else { (to, from) };
     let count = wide.bits() / narrow.bits();
@@ -275,14 +299,14 @@ pub(crate) fn bitcast<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut 
         let bits = graph.reshape(&bits, &shape)?;
         let parts = graph.map(F::Shr, &[&bits, &steps])?;
         let parts = graph.cast(&parts, narrow_bits)?;
-        return one(same_width(graph, &parts, to)?);
+        return same_width(graph, &parts, to);
     }
     let bits = same_width(graph, value, narrow_bits)?;
     let bits = graph.cast(&bits, wide_bits)?;
     let parts = graph.map(F::Shl, &[&bits, &steps])?;
     let axis = parts.rank() - 1;
     let joined = graph.reduce_axes(&parts, &[axis], tensor::Reduction::Or, false)?;
-    one(same_width(graph, &joined, to)?)
+    same_width(graph, &joined, to)
 }
 
 /// The bits of each element as booleans along a new last axis, the least first, or back.

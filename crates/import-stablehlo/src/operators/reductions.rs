@@ -1,6 +1,8 @@
 //! Reductions of axes, sorts, and the greatest elements.
 
-use front::{Accepted, Graph, Operand, shape_error, unsupported};
+use std::cell::Cell;
+
+use front::{Accepted, Graph, Operand, region as graph_region, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
@@ -38,6 +40,34 @@ fn axes_first(graph: &mut Graph, value: &Value, axes: &[usize]) -> Accepted<(Val
     Ok((value, count.as_constant()))
 }
 
+/// What a body makes of rows, the initial values first, one row after the other.
+fn row_by_row<'p>(
+    importer: &mut Importer<'p>,
+    node: &Node<'p>,
+    block: &'p Block,
+    frame: &mut Frame,
+    (initial, rows): (Vec<Value>, Vec<Value>),
+) -> Lowered {
+    importer.settle(std::slice::from_ref(block), frame)?;
+    let own = |values: &[Value]| -> Vec<Operand> {
+        values.iter().flat_map(Value::parts).cloned().collect()
+    };
+    let (carried, scanned) = (own(&initial), own(&rows));
+    importer.graph.all_data(carried.iter().chain(&scanned))?;
+    let types = front::scan_types(&carried, &scanned)?;
+    let body = graph_region(importer, &types, |importer, parameters| {
+        let mut parts = parameters[1..].iter().cloned();
+        let arguments = initial.iter().chain(&rows).map(|value| value.with_parts(&mut parts));
+        let arguments = arguments.collect::<Accepted<Vec<Value>>>()?;
+        Ok(own(&lifted(importer, node.function, block, frame, arguments)?))
+    })?;
+    let trip_count = rows[0].shape()[0].clone();
+    let op = Op::Scan { trip_count, carried: carried.len(), reverse: false };
+    let mut results =
+        importer.graph.control(op, &[carried, scanned].concat(), &[body])?.into_iter();
+    initial.iter().map(|value| value.with_parts(&mut results)).collect()
+}
+
 /// Whether a value is known to be what a reduction starts with.
 fn is_identity(value: &Operand, reduction: Reduction) -> bool {
     let identity = reduction.identity(value.dtype());
@@ -71,9 +101,6 @@ pub(crate) fn reduce<'p>(
         rows.push(value);
         rows_count = count;
     }
-    let Some(rows_count) = rows_count else {
-        return Err(unsupported("a body of its own along an axis of free extent"));
-    };
     let shape = rows[0].shape()[1..].to_vec();
     let spread = initial.iter().map(|value| {
         value.each(|part| {
@@ -82,6 +109,9 @@ pub(crate) fn reduce<'p>(
         })
     });
     let spread = spread.collect::<Accepted<Vec<Value>>>()?;
+    let Some(rows_count) = rows_count else {
+        return row_by_row(importer, node, block, frame, (spread, rows));
+    };
     if rows_count == 0 {
         return Ok(spread);
     }
@@ -162,7 +192,7 @@ fn comparator<'p>(
     let is_total = word("compare_type") == Some("TOTALORDER");
     for (number, pair) in block.parameters.chunks(2).enumerate() {
         let [a, b] = pair else { return Ok(None) };
-        if !is_same(&made, (left, right), (*a, *b), 0) {
+        if !is_same(&made, (left, right), (*a, *b), &Cell::new(MOST_COMPARED)) {
             continue;
         }
         // The operations on the left, run on the whole operand.
@@ -188,20 +218,25 @@ fn comparator<'p>(
     Ok(None)
 }
 
+/// How many pairs of values are compared to tell whether a comparator has a key.
+const MOST_COMPARED: usize = 256;
+
 /// Whether two values are made alike, one of the first parameter and the other of the second.
 fn is_same<'b>(
     made: &impl Fn(usize) -> Option<&'b Operation>,
     (left, right): (usize, usize),
     parameters: (usize, usize),
-    depth: usize,
+    left_over: &Cell<usize>,
 ) -> bool {
+    let Some(left_after) = left_over.get().checked_sub(1) else { return false };
+    left_over.set(left_after);
     if (left, right) == parameters {
         return true;
     }
     let (Some(a), Some(b)) = (made(left), made(right)) else {
         return left == right && left != parameters.0 && left != parameters.1;
     };
-    let is_plain = a.regions.is_empty() && b.regions.is_empty() && depth < 32;
+    let is_plain = a.regions.is_empty() && b.regions.is_empty();
     let attributes = format!("{:?}", a.attributes) == format!("{:?}", b.attributes);
     is_plain
         && a.name == b.name
@@ -211,7 +246,7 @@ fn is_same<'b>(
         && a.operands
             .iter()
             .zip(&b.operands)
-            .all(|(&a, &b)| is_same(made, (a, b), parameters, depth + 1))
+            .all(|(&a, &b)| is_same(made, (a, b), parameters, left_over))
 }
 
 /// The value of a number that a lifted block computes.

@@ -19,7 +19,7 @@ struct Frames {
     spread: Vec<i64>,
     low: Vec<i64>,
     high: Vec<i64>,
-    outputs: Vec<i64>,
+    outputs: Vec<Expr>,
 }
 
 impl Frames {
@@ -41,13 +41,16 @@ impl Frames {
         let high: Vec<i64> = padding.iter().skip(1).step_by(2).copied().collect();
         let mut outputs = Vec::new();
         for axis in 0..rank {
-            let Some(extent) = operand[axis].as_constant() else {
-                return Err(unsupported("windows over an axis of free extent"));
+            let extent = &operand[axis];
+            let own = match extent.is_zero() {
+                true => Expr::ZERO,
+                false => (extent - 1) * spread[axis] + 1,
             };
-            let own = if extent == 0 { 0 } else { (extent - 1) * spread[axis] + 1 };
-            let padded = own + low[axis] + high[axis];
+            let padded = own + (low[axis] + high[axis]);
             let reach = front::reach(sizes[axis], dilations[axis]);
-            outputs.push(if padded < reach { 0 } else { (padded - reach) / strides[axis] + 1 });
+            let count = (padded - reach).floor_div(&Expr::from(strides[axis])) + 1;
+            let is_none = count.as_constant().is_some_and(|count| count < 1);
+            outputs.push(if is_none { Expr::ZERO } else { count });
         }
         Ok(Frames { sizes, strides, dilations, spread, low, high, outputs })
     }
@@ -63,10 +66,6 @@ impl Frames {
         let graph = &mut importer.graph;
         let fill = graph.reshape(fill, &[])?;
         pad_value(graph, value, &fill, &exprs(&self.low), &exprs(&self.high), &interior)
-    }
-
-    fn outputs(&self) -> Vec<Expr> {
-        self.outputs.iter().map(|&extent| Expr::from(extent)).collect()
     }
 
     /// The number of elements of a window.
@@ -94,7 +93,7 @@ impl Frames {
         let place = self.place(number);
         let starts: Vec<Expr> =
             place.iter().zip(&self.dilations).map(|(at, by)| Expr::from(at * by)).collect();
-        importer.graph.slice(value, &starts, &self.strides, &self.outputs())
+        importer.graph.slice(value, &starts, &self.strides, &self.outputs)
     }
 }
 
@@ -138,10 +137,10 @@ pub(crate) fn reduce_window<'p>(
             frames.padded(importer, part, fill)
         })?);
     }
-    if frames.outputs.contains(&0) {
-        let empty = initial
-            .iter()
-            .map(|value| value.each(|part| importer.graph.broadcast_to(part, frames.outputs())));
+    if frames.outputs.iter().any(Expr::is_zero) {
+        let empty = initial.iter().map(|value| {
+            value.each(|part| importer.graph.broadcast_to(part, frames.outputs.clone()))
+        });
         return empty.collect();
     }
     if let ([padded], [initial], Some(reduction)) =
@@ -156,7 +155,7 @@ pub(crate) fn reduce_window<'p>(
             graph.map(reduction.as_function(), &[&start, &reduced])
         })?);
     }
-    let shape = frames.outputs();
+    let shape = frames.outputs.clone();
     let mut elements = Vec::new();
     for value in &padded {
         elements.push(value.each(|part| laid_out(importer, &frames, part))?);
@@ -186,7 +185,7 @@ fn plain_windows(
         low: vec![Expr::ZERO; rank],
         high: vec![Expr::ZERO; rank],
         extra: vec![Expr::ZERO; rank],
-        outputs: frames.outputs(),
+        outputs: frames.outputs.clone(),
     };
     reduce_windows(&mut importer.graph, &windows, padded, reduction)
 }
@@ -207,17 +206,13 @@ pub(crate) fn select_and_scatter<'p>(
     let Some(reduction) = reduction_of(node, combine, source) else {
         return Err(unsupported("a way of its own to combine what is scattered"));
     };
-    let extents: Option<Vec<i64>> = operand.iter().map(Expr::as_constant).collect();
-    let Some(extents) = extents else {
-        return Err(unsupported("windows over an axis of free extent"));
-    };
-    let shape = frames.outputs();
+    let shape = frames.outputs.clone();
     // Where each element of the operand lies in row-major order; those of the padding lie nowhere.
     let graph = &mut importer.graph;
-    let total: i64 = extents.iter().product();
-    let places = graph.iota(DType::I64, &[Expr::from(total)], 0)?;
+    let total: Expr = operand.iter().product();
+    let places = graph.iota(DType::I64, std::slice::from_ref(&total), 0)?;
     let places = graph.reshape(&places, &operand)?;
-    let nowhere = Operand::of_scalar(Scalar::from_i64(DType::I64, total));
+    let nowhere = graph.dimension(total.clone());
     let places = frames.padded(importer, &places, &nowhere)?;
     let padded = value.each(|part| {
         let fill = Operand::of_scalar(Scalar::zero(part.dtype()));
@@ -262,12 +257,12 @@ pub(crate) fn select_and_scatter<'p>(
         let start = starts.next().ok_or_else(|| shape_error("complex and real are mixed"))?;
         let start = graph.reshape(start, &[])?;
         // One place more, for windows that lie in the padding whole.
-        let state = graph.broadcast_to(&start, vec![Expr::from(total + 1)])?;
+        let state = graph.broadcast_to(&start, vec![&total + 1])?;
         let rows = graph.reshape(part, std::slice::from_ref(&count))?;
         let reduction = Some(reduction);
         let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction };
         let state = graph.scatter(&state, &rows, std::slice::from_ref(&chosen), op)?;
-        let state = graph.slice_axis(&state, 0, Expr::ZERO, 1, Expr::from(total))?;
+        let state = graph.slice_axis(&state, 0, Expr::ZERO, 1, total.clone())?;
         graph.reshape(&state, &operand)
     })?)
 }

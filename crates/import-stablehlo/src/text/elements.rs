@@ -65,14 +65,11 @@ impl<'t> Cursor<'t> {
                 self.of_numbers(&numbers, dtype, is_complex)?
             }
         };
+        // One number may stand for all, of which memory may not hold so many.
         let tensor = |values: &[Scalar]| match values {
-            [one] if count != 1 => Tensor::splat(&shape, *one),
+            [one] if count != 1 => Tensor::scalar(*one),
             values => Tensor::from_scalars(dtype, &shape, values),
         };
-        // One number may stand for all, of which memory may not hold so many.
-        if count > MOST_ELEMENTS {
-            return self.fault(format!("a constant has more than {MOST_ELEMENTS} elements"));
-        }
         let imaginary = is_complex.then(|| tensor(&imaginary));
         let values = tensor(&values);
         Ok(Elements { element, shape, values, imaginary })
@@ -219,9 +216,6 @@ impl<'t> Cursor<'t> {
         Ok((part(0), part(1)))
     }
 }
-
-/// The most elements of a constant.
-const MOST_ELEMENTS: usize = 1 << 31;
 
 /// The bytes of pairs of hexadecimal digits.
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {

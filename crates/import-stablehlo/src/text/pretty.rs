@@ -38,6 +38,7 @@ impl<'t> Parser<'t> {
             "stablehlo.constant" | "chlo.constant" => self.constant(&mut text)?,
             "stablehlo.reduce" => self.reduce(&mut text)?,
             "stablehlo.while" => self.repeat(&mut text)?,
+            "chlo.scan" => self.scan(&mut text)?,
             "stablehlo.convolution" => self.convolution(&mut text)?,
             _ => {
                 let has_types = self.parts(&mut text)?;
@@ -343,6 +344,38 @@ impl<'t> Parser<'t> {
         let body = self.region_with(parameters)?;
         text.regions = vec![condition, body];
         Ok(())
+    }
+
+    /// `(%x) inits(%a) dimension=0 attributes {...} { ... } : types`
+    fn scan(&mut self, text: &mut OperationText) -> Parsed<()> {
+        let mut counts = Vec::new();
+        for word in ["", "inits"] {
+            self.cursor.expect(word)?;
+            self.cursor.expect("(")?;
+            let before = text.operands.len();
+            while !self.cursor.sees(")") {
+                let operand = self.operand()?;
+                text.operands.push(operand);
+                if !self.cursor.eat(",") {
+                    break;
+                }
+            }
+            self.cursor.expect(")")?;
+            counts.push(Attribute::Integer((text.operands.len() - before) as i128));
+        }
+        text.attributes.push(("operandSegmentSizes".to_owned(), Attribute::List(counts)));
+        self.cursor.expect("dimension")?;
+        self.cursor.expect("=")?;
+        let axis = self.cursor.integer()?;
+        text.attributes.push(("dimension".to_owned(), Attribute::Integer(axis.into())));
+        if self.cursor.eat("attributes") {
+            self.cursor.expect("{")?;
+            text.attributes.extend(self.cursor.attributes_until("}")?);
+        }
+        let body = self.region()?;
+        text.regions.push(body);
+        self.cursor.expect(":")?;
+        self.result_types(text)
     }
 
     /// `(%x, %w) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {stride = [2], ...} {...}`
