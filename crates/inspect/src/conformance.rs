@@ -1,4 +1,5 @@
-//! One case of a conformance suite: a model with inputs and the outputs that are right.
+//! One case of a conformance suite: a model with inputs and the outputs that are right, or a
+//! StableHLO text that checks its own values.
 //!
 //! A case is a folder with `model.onnx`, perhaps `tol.json`, and data: folders `test_data_set_<i>`
 //! with `input_<j>.pb` and `output_<j>.pb`, or `io.npz` with an array a name. An archive may hold
