@@ -68,6 +68,10 @@ fn operators() -> String {
     for (name, version) in rows {
         let _ = writeln!(text, "| {name} | {version} |");
     }
+    let names = import_stablehlo::supported_operations();
+    let _ = writeln!(text, "\n## StableHLO and CHLO: {} operations\n", names.len());
+    let names: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    let _ = writeln!(text, "{}.", names.join(", "));
     text
 }
 

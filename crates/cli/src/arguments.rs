@@ -16,8 +16,8 @@ use crate::messages::{note, print};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = MODEL)]
 pub(crate) struct ModelArguments {
-    /// The model: an ONNX file, a program of `torch.export` (`.pt2`), a `.tflite` file, or an
-    /// engine file (`.tw`)
+    /// The model: an ONNX file, a program of `torch.export` (`.pt2`), a `.tflite` file, a
+    /// StableHLO text (`.mlir`), or an engine file (`.tw`)
     pub(crate) model: PathBuf,
 
     /// What to compile for

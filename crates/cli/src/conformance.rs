@@ -1,4 +1,4 @@
-//! `tilewright conformance`: runs a tree of ONNX-style cases and compares their outputs.
+//! `tilewright conformance`: runs a tree of cases and compares their outputs.
 //!
 //! Cases run in child processes, each of which takes one batch of cases after another: one case, or
 //! several whose models become one program of C. A case that crashes its process, or exceeds the
@@ -37,7 +37,8 @@ use crate::standard_output::{say, say_line};
 ]))]
 #[command(next_help_heading = WORK)]
 pub(crate) struct Arguments {
-    /// The cases: folders with `model.onnx` and `test_data_set_<i>`, at whatever depth
+    /// The cases: folders with `model.onnx` and `test_data_set_<i>`, and StableHLO texts (`.mlir`)
+    /// that check their own values, at whatever depth
     folder: PathBuf,
     /// Runs the cases through the reference evaluator instead of compiled code
     #[arg(long)]
@@ -105,7 +106,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     if cases.is_empty() {
         return Err(Diagnostic::error(codes::CANNOT_READ_FILE, "there are no cases")
             .at(arguments.folder.display().to_string())
-            .because("no folder in it holds `model.onnx` beside recorded data")
+            .because("no folder in it holds `model.onnx` beside recorded data, or a `.mlir` file")
             .remedy("give a folder of cases: `model.onnx` with `test_data_set_0` beside it")
             .into());
     }

@@ -37,6 +37,7 @@
 
 mod arithmetic;
 mod attention;
+mod complex;
 mod convolution;
 mod facts;
 mod host;
@@ -58,6 +59,7 @@ mod writer;
 pub use graph::Known;
 
 pub use attention::{attention_weights, product_of_heads};
+pub use complex::Complex;
 pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use host::{HostResult, Told};

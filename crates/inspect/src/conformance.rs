@@ -1,4 +1,5 @@
-//! One case of a conformance suite: a model with inputs and the outputs that are right.
+//! One case of a conformance suite: a model with inputs and the outputs that are right, or a
+//! StableHLO text that checks its own values.
 //!
 //! A case is a folder with `model.onnx`, perhaps `tol.json`, and data: folders `test_data_set_<i>`
 //! with `input_<j>.pb` and `output_<j>.pb`, or `io.npz` with an array a name. An archive may hold
@@ -14,10 +15,11 @@ mod deployed;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{Tensor, Tolerance, Value};
-use tilewright::compiled::{Source, draws, evaluate};
+use tilewright::compiled::{Source, checked_functions, compile_source, draws, evaluate};
 use tilewright::{Executable, ModelInfo, Options, Port, Precision, catch_internal_errors, compile};
 
 use crate::recorded::recorded;
@@ -86,9 +88,18 @@ fn collect(folder: &Path, cases: &mut Vec<PathBuf>) {
         return;
     }
     let Ok(entries) = std::fs::read_dir(folder) else { return };
-    for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|ty| ty.is_dir())) {
-        collect(&entry.path(), cases);
+    for entry in entries.flatten() {
+        match entry.file_type() {
+            Ok(ty) if ty.is_dir() => collect(&entry.path(), cases),
+            Ok(_) if is_checked_text(&entry.path()) => cases.push(entry.path()),
+            _ => {}
+        }
     }
+}
+
+/// Whether a file is a StableHLO text, which checks its own values.
+fn is_checked_text(path: &Path) -> bool {
+    path.extension().is_some_and(|extension| extension == "mlir")
 }
 
 /// How many cases are best run together: those whose models become C share a program, those that
@@ -136,6 +147,9 @@ fn verdict(outcome: Result<Verdict>) -> Verdict {
 }
 
 fn try_case(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict> {
+    if is_checked_text(path) {
+        return try_checked_text(path, options, subject);
+    }
     let mut case = Case::read(path, options)?;
     if *subject == Subject::Evaluator {
         case.options.limits.operations = OPERATIONS_OF_EVALUATOR;
@@ -183,6 +197,44 @@ fn try_case(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict
         }
     }
     Ok(if is_random { Verdict::Random } else { Verdict::Passed })
+}
+
+/// A StableHLO text: each of its functions that takes nothing runs, and what it checks must hold.
+fn try_checked_text(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict> {
+    let refused = |reason: &str| Ok(Verdict::Refused(reason.to_owned()));
+    if !matches!(subject, Subject::Compiled | Subject::Evaluator) {
+        return refused("a StableHLO text runs as compiled code or through the evaluator");
+    }
+    let bytes = std::fs::read(path).map_err(|found| {
+        Diagnostic::error(codes::CANNOT_READ_FILE, "a case cannot be read")
+            .at(path.display().to_string())
+            .because(found.to_string())
+            .remedy("check its permissions")
+    })?;
+    let mut count = 0;
+    for (name, function) in checked_functions(&bytes.into(), options)? {
+        let function = function?;
+        let source = Source::Module(Arc::new(function.imported.module.clone()));
+        let outputs: Vec<Value> = match subject {
+            Subject::Evaluator => {
+                let declared = eval::EvaluationPrecision::Declared;
+                evaluate(&source, options, &[], declared)?.1
+            }
+            _ => compile_source(source, options)?.run_values(&[])?,
+        };
+        let tensors = outputs.into_iter().filter_map(|output| match output {
+            Value::Tensor(tensor) => Some(tensor),
+            _ => None,
+        });
+        let tensors: Vec<Tensor> = tensors.collect();
+        for check in &function.checks {
+            if let Err(reason) = check.compare(&tensors) {
+                return Ok(Verdict::Failed(format!("{name}: {reason}")));
+            }
+            count += 1;
+        }
+    }
+    if count == 0 { refused("it checks nothing") } else { Ok(Verdict::Passed) }
 }
 
 /// Where the engine file of a case lies: the last folders of its path are its name.

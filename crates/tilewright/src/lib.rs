@@ -202,7 +202,7 @@ pub mod compiled {
     pub use crate::pipeline::{FrontHalf, SeeFunction, front, front_seen};
     pub use crate::reference::{evaluate, read};
     pub use crate::run::SegmentRun;
-    pub use crate::source::Source;
+    pub use crate::source::{Source, checked_functions};
     pub use crate::specialisation::{ArenaSlot, Request, Specialisation};
     pub use crate::variant::Variant;
     #[cfg(feature = "artifact")]

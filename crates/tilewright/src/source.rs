@@ -12,6 +12,7 @@ use engine::EngineFile;
 use front::{Facts, ImportOptions, Imported, Port, with_shapes};
 use import_aten::ExportedProgram;
 use import_onnx::{DecodedModel, ModelInfo, place_in, read_model_file};
+use import_stablehlo::{CheckedFunction, StablehloProgram};
 use import_tflite::TfliteModel;
 use module::Module;
 
@@ -27,6 +28,8 @@ pub enum Source {
     Exported(Arc<ExportedProgram>),
     /// A model of TensorFlow Lite's.
     Tflite(Arc<TfliteModel>),
+    /// A StableHLO program.
+    Stablehlo(Arc<StablehloProgram>),
     /// A module with one graph function, and the constants that it reads.
     Module(Arc<Module>),
     /// An engine file: compiled already.
@@ -75,6 +78,7 @@ impl Source {
             Source::Model(model) => Some(model.info()),
             Source::Exported(program) => Some(info_of(program)),
             Source::Tflite(model) => Some(info_of_tflite(model)),
+            Source::Stablehlo(program) => Some(info_of_stablehlo(program)),
             Source::Module(_) => None,
             Source::Engine(engine) => Some(engine.info().clone()),
         }
@@ -89,6 +93,7 @@ impl Source {
             Source::Model(model) => model.import(&options.for_import(), facts),
             Source::Exported(program) => program.import(&options.for_import()),
             Source::Tflite(model) => model.import(&options.for_import()),
+            Source::Stablehlo(program) => program.import(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module))),
             Source::Engine(engine) => {
                 engine.model(&options.limits)?.import(&engine.options(options), facts)
@@ -110,6 +115,7 @@ impl Source {
             }
             Source::Exported(program) => program.ports(&options.for_import()),
             Source::Tflite(model) => model.ports(&options.for_import()),
+            Source::Stablehlo(program) => program.ports(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module)).ports()),
             Source::Engine(engine) => {
                 let (inputs, outputs) = engine.ports();
@@ -136,6 +142,10 @@ fn of_other_format(bytes: &Bytes, limits: &Limits) -> Option<Result<Source>> {
     if TfliteModel::is_one(&bytes()) {
         let model = TfliteModel::read(bytes(), limits);
         return Some(model.map(|model| Source::Tflite(Arc::new(model))));
+    }
+    if StablehloProgram::is_one(&bytes()) {
+        let program = StablehloProgram::read(&bytes(), limits);
+        return Some(program.map(|program| Source::Stablehlo(Arc::new(program))));
     }
     None
 }
@@ -190,4 +200,50 @@ fn info_of_tflite(model: &TfliteModel) -> ModelInfo {
         operators: model.operators(),
         unsupported: model.unsupported(),
     }
+}
+
+/// What is known of a StableHLO program, in the same words.
+fn info_of_stablehlo(program: &StablehloProgram) -> ModelInfo {
+    let free = ImportOptions::default();
+    let (inputs, outputs) = program.ports(&free).unwrap_or_default();
+    let (parameters, parameter_bytes) = program.parameters();
+    ModelInfo {
+        name: program.name().to_owned(),
+        graph_description: String::new(),
+        producer: "StableHLO".to_owned(),
+        producer_name: "StableHLO".to_owned(),
+        domain: String::new(),
+        description: String::new(),
+        version: 0,
+        metadata: BTreeMap::new(),
+        ir_version: 0,
+        opsets: Vec::new(),
+        inputs,
+        outputs,
+        dimensions: program.dimensions(),
+        parameters,
+        parameter_bytes,
+        operators: program.operations(),
+        unsupported: program.unsupported(),
+    }
+}
+
+/// The functions of a StableHLO text that check their own values, each with its checks. A text may
+/// hold several programs, lines `// -----` between them.
+///
+/// # Errors
+/// A text that is not UTF-8. What a part or a function is refused for stands in its place.
+pub fn checked_functions(
+    bytes: &Bytes,
+    options: &Options,
+) -> Result<Vec<(String, Result<CheckedFunction>)>> {
+    let import = options.for_import();
+    let mut found = Vec::new();
+    for part in import_stablehlo::parts(bytes)? {
+        match StablehloProgram::read(&part, &options.limits) {
+            Ok(program) => found.extend(program.checked_functions(&import)),
+            Err(refused) => found.push((String::new(), Err(refused))),
+        }
+    }
+    Ok(found)
 }

@@ -1,0 +1,264 @@
+//! Elements of constants: lists in lists, one number for all, or bytes in hexadecimal digits.
+
+use tensor::{DType, Scalar, Tensor};
+
+use super::Parsed;
+use super::cursor::Cursor;
+use crate::syntax::{ElementType, Elements, TensorType, ValueType};
+
+/// A number as it is written; of a complex one both parts.
+#[derive(Clone, Copy)]
+enum NumberText<'t> {
+    Real(&'t str),
+    Complex(&'t str, &'t str),
+}
+
+/// What stands between `dense<` and `>`.
+enum LiteralText<'t> {
+    Nothing,
+    Numbers { shape: Vec<usize>, numbers: Vec<NumberText<'t>> },
+    Bytes(&'t str),
+}
+
+impl<'t> Cursor<'t> {
+    /// The constant behind the word `dense`, with its type.
+    pub(crate) fn dense(&mut self) -> Parsed<Elements> {
+        self.expect("<")?;
+        let literal = match self.peek() {
+            b'>' => LiteralText::Nothing,
+            b'"' => LiteralText::Bytes(self.quoted()?),
+            _ => {
+                let (mut shape, mut numbers) = (Vec::new(), Vec::new());
+                self.numbers(0, &mut shape, &mut numbers)?;
+                LiteralText::Numbers { shape, numbers }
+            }
+        };
+        self.expect(">")?;
+        self.expect(":")?;
+        let ValueType::Tensor(TensorType { shape, element }) = self.value_type()? else {
+            return self.fault("the type of a constant is no tensor");
+        };
+        let Some(shape) = shape.into_iter().collect::<Option<Vec<usize>>>() else {
+            return self.fault("a constant has free extents");
+        };
+        let count = shape.iter().try_fold(1_usize, |all, &extent| all.checked_mul(extent));
+        let Some(count) = count.filter(|count| *count <= isize::MAX as usize / 16) else {
+            return self.fault("a constant has too many elements");
+        };
+        let (dtype, is_complex) = match &element {
+            ElementType::Plain(dtype) => (*dtype, false),
+            ElementType::Complex(dtype) => (*dtype, true),
+            ElementType::Quantised(quantisation) => (quantisation.storage, false),
+            ElementType::Other(name) => {
+                return self.fault(format!("there are no constants of type {name}"));
+            }
+        };
+        let (values, imaginary) = match literal {
+            LiteralText::Nothing if count == 0 => (Vec::new(), Vec::new()),
+            LiteralText::Nothing => return self.fault("a constant has no elements"),
+            LiteralText::Bytes(digits) => self.of_bytes(digits, count, dtype, is_complex)?,
+            LiteralText::Numbers { shape: found, numbers } => {
+                if !found.is_empty() && found != shape {
+                    let reason = format!("a constant of shape {shape:?} is written as {found:?}");
+                    return self.fault(reason);
+                }
+                self.of_numbers(&numbers, dtype, is_complex)?
+            }
+        };
+        // One number may stand for all, of which memory may not hold so many.
+        let tensor = |values: &[Scalar]| match values {
+            [one] if count != 1 => Tensor::scalar(*one),
+            values => Tensor::from_scalars(dtype, &shape, values),
+        };
+        let imaginary = is_complex.then(|| tensor(&imaginary));
+        let values = tensor(&values);
+        Ok(Elements { element, shape, values, imaginary })
+    }
+
+    /// A list of lists down to numbers. Every list of one depth has the same length.
+    fn numbers(
+        &mut self,
+        depth: usize,
+        shape: &mut Vec<usize>,
+        numbers: &mut Vec<NumberText<'t>>,
+    ) -> Parsed<()> {
+        if self.peek() != b'[' {
+            if depth != shape.len() {
+                return self.fault("a number stands where a list is expected");
+            }
+            let number = match self.peek() {
+                b'(' => {
+                    self.expect("(")?;
+                    let real = self.plain_number()?;
+                    self.expect(",")?;
+                    let imaginary = self.plain_number()?;
+                    self.expect(")")?;
+                    NumberText::Complex(real, imaginary)
+                }
+                _ => NumberText::Real(self.plain_number()?),
+            };
+            numbers.push(number);
+            return Ok(());
+        }
+        self.expect("[")?;
+        self.open()?;
+        let is_first = depth == shape.len();
+        if is_first {
+            if !numbers.is_empty() {
+                return self.fault("a list stands where a number is expected");
+            }
+            shape.push(usize::MAX);
+        }
+        let mut count = 0_usize;
+        while !self.sees("]") {
+            self.numbers(depth + 1, shape, numbers)?;
+            count += 1;
+            if !self.eat(",") {
+                break;
+            }
+        }
+        self.close();
+        self.expect("]")?;
+        match &mut shape[depth] {
+            known if *known == usize::MAX => *known = count,
+            known if *known != count => {
+                return self.fault("the lists of a constant differ in length");
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn plain_number(&mut self) -> Parsed<&'t str> {
+        match self.peek_word() {
+            "" => self.number(),
+            _ => self.expect_word(),
+        }
+    }
+
+    fn of_numbers(
+        &self,
+        numbers: &[NumberText<'t>],
+        dtype: DType,
+        is_complex: bool,
+    ) -> Parsed<(Vec<Scalar>, Vec<Scalar>)> {
+        let mut parts = (Vec::with_capacity(numbers.len()), Vec::new());
+        for number in numbers {
+            match (*number, is_complex) {
+                (NumberText::Real(text), false) => parts.0.push(self.scalar(dtype, text)?),
+                (NumberText::Complex(real, imaginary), true) => {
+                    parts.0.push(self.scalar(dtype, real)?);
+                    parts.1.push(self.scalar(dtype, imaginary)?);
+                }
+                (NumberText::Real(text), true) => {
+                    parts.0.push(self.scalar(dtype, text)?);
+                    parts.1.push(Scalar::zero(dtype));
+                }
+                (NumberText::Complex(..), false) => {
+                    return self.fault(format!("a pair of numbers in a constant of {dtype}"));
+                }
+            }
+        }
+        Ok(parts)
+    }
+
+    fn scalar(&self, dtype: DType, text: &str) -> Parsed<Scalar> {
+        match scalar(dtype, text) {
+            Some(scalar) => Ok(scalar),
+            None => self.fault(format!("`{text}` is no element of type {dtype}")),
+        }
+    }
+
+    /// Elements as they lie in memory, the least byte first; one element may stand for all.
+    fn of_bytes(
+        &self,
+        digits: &str,
+        count: usize,
+        dtype: DType,
+        is_complex: bool,
+    ) -> Parsed<(Vec<Scalar>, Vec<Scalar>)> {
+        let Some(bytes) = digits.strip_prefix("0x").and_then(bytes_of) else {
+            return self.fault("the elements of a constant are no hexadecimal digits");
+        };
+        let parts = if is_complex { 2 } else { 1 };
+        let numbers: Vec<Scalar> = if dtype == DType::Bool && bytes.len() != count {
+            // A bit an element; all bits of one byte are set where all elements are.
+            let is_all = bytes.len() == 1 && count != 1 && matches!(bytes[0], 0 | 0xFF);
+            match bytes.len() == count.div_ceil(8) || is_all {
+                true if is_all => vec![Scalar::bool(bytes[0] != 0)],
+                true => {
+                    let bit = |at: usize| Scalar::bool(bytes[at / 8] >> (at % 8) & 1 == 1);
+                    (0..count).map(bit).collect()
+                }
+                false => return self.fault("a constant has too few bytes, or too many"),
+            }
+        } else {
+            let width = (dtype.bits() as usize).div_ceil(8);
+            let is_one = bytes.len() == width * parts;
+            if !is_one && Some(bytes.len()) != count.checked_mul(width * parts) {
+                let found = bytes.len();
+                return self.fault(format!("{found} bytes for {count} elements of {dtype}"));
+            }
+            let number = |bytes: &[u8]| {
+                let bits = bytes.iter().rev().fold(0_u64, |all, &it| all << 8 | u64::from(it));
+                let mask = u64::MAX >> (64 - dtype.bits());
+                match dtype {
+                    DType::Bool => Scalar::bool(bits != 0),
+                    _ => Scalar::from_bits(dtype, bits & mask),
+                }
+            };
+            bytes.chunks_exact(width).map(number).collect()
+        };
+        if !is_complex {
+            return Ok((numbers, Vec::new()));
+        }
+        let part = |first: usize| numbers.iter().skip(first).step_by(2).copied().collect();
+        Ok((part(0), part(1)))
+    }
+}
+
+/// The bytes of pairs of hexadecimal digits.
+fn bytes_of(digits: &str) -> Option<Vec<u8>> {
+    let digit = |byte: u8| (byte as char).to_digit(16).map(|it| it as u8);
+    let pairs = digits.as_bytes().chunks(2).map(|pair| match pair {
+        [high, low] => Some(digit(*high)? << 4 | digit(*low)?),
+        _ => None,
+    });
+    pairs.collect()
+}
+
+/// An element as it is written: a decimal number, `true`, `false`, or the bits of a float.
+fn scalar(dtype: DType, text: &str) -> Option<Scalar> {
+    match text {
+        "true" if dtype == DType::Bool => return Some(Scalar::bool(true)),
+        "false" if dtype == DType::Bool => return Some(Scalar::bool(false)),
+        _ => {}
+    }
+    let (is_negative, digits) = match text.strip_prefix('-') {
+        Some(digits) => (true, digits),
+        None => (false, text),
+    };
+    if let Some(hex) = digits.strip_prefix("0x") {
+        let bits = u64::from_str_radix(hex, 16).ok()?;
+        if dtype.is_float() {
+            let fits = bits <= u64::MAX >> (64 - dtype.bits()) && !is_negative;
+            return fits.then(|| Scalar::from_bits(dtype, bits));
+        }
+        let value = if is_negative { -i128::from(bits) } else { i128::from(bits) };
+        return Some(Scalar::from_i128(dtype, value));
+    }
+    if dtype == DType::F32 {
+        return text.parse().ok().map(Scalar::f32);
+    }
+    if dtype.is_float() {
+        return text.parse().ok().map(|value| Scalar::from_f64(dtype, value));
+    }
+    let value: i128 = text.parse().ok()?;
+    if dtype == DType::Bool {
+        return matches!(value, -1..=1).then(|| Scalar::bool(value != 0));
+    }
+    let (low, high) = dtype.integer_range()?;
+    // A type without a sign may be written with one.
+    let width = high - low + 1;
+    (-(width / 2)..width).contains(&value).then(|| Scalar::from_i128(dtype, value))
+}

@@ -1,0 +1,50 @@
+//! The text form of programs: MLIR's generic form, which any operation may have, and the forms
+//! that StableHLO's and CHLO's printers prefer.
+//!
+//! The text is read once, from front to back, in time and memory linear in its size; brackets may
+//! be nested as deep as [`MOST_NESTED`] allows.
+
+mod attribute;
+mod cursor;
+mod elements;
+mod operation;
+mod pretty;
+mod types;
+
+use base::{Diagnostic, codes};
+
+use crate::syntax::Program;
+use cursor::Cursor;
+use operation::Parser;
+
+/// How many brackets of all kinds may be open at once.
+pub(crate) const MOST_NESTED: usize = 200;
+
+/// Where a text is wrong, and why.
+#[derive(Debug)]
+pub(crate) struct TextFault {
+    pub(crate) at: usize,
+    pub(crate) reason: String,
+}
+
+pub(crate) type Parsed<T> = Result<T, TextFault>;
+
+/// Reads a program.
+pub(crate) fn parse(text: &str) -> Result<Program, Diagnostic> {
+    let lines: Vec<usize> =
+        std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let mut parser = Parser::new(Cursor::new(text));
+    match parser.program() {
+        Ok(mut program) => {
+            program.lines = lines;
+            Ok(program)
+        }
+        Err(TextFault { at, reason }) => {
+            let program = Program { lines, ..Program::default() };
+            Err(Diagnostic::error(codes::TEXT_SYNTAX, "the StableHLO text cannot be read")
+                .at(program.place(at))
+                .because(reason)
+                .remedy("write the program anew, as `jax.jit(f).lower(x).as_text()` does"))
+        }
+    }
+}
