@@ -37,6 +37,7 @@
 
 mod arithmetic;
 mod attention;
+mod blocks;
 mod convolution;
 mod facts;
 mod host;
@@ -57,7 +58,8 @@ mod writer;
 
 pub use graph::Known;
 
-pub use attention::{attention_weights, product_of_heads};
+pub use attention::{Heads, Scores, attend, attention_weights, product_of_heads, rotated};
+pub use blocks::{block_values, repeat_blocks, rows_product};
 pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use host::{HostResult, Told};

@@ -301,9 +301,11 @@ fn fits(section: &[u8], key: &Key, model: &Path) -> std::result::Result<bool, Da
 fn external(source: &Source, model: &Path, by_content: bool) -> Option<Vec<(String, Vec<u8>)>> {
     let names: BTreeSet<String> = match source {
         Source::Model(model) => model.external_files(),
-        Source::Exported(_) | Source::Tflite(_) | Source::Module(_) | Source::Engine(_) => {
-            BTreeSet::new()
-        }
+        Source::Exported(_)
+        | Source::Tflite(_)
+        | Source::Gguf(_)
+        | Source::Module(_)
+        | Source::Engine(_) => BTreeSet::new(),
     };
     let tell = |name: String| {
         let path = model.with_file_name(&name);

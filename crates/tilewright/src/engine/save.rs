@@ -108,7 +108,11 @@ impl Executable {
     fn draft_of_model(&self, manifest: &Manifest) -> Result<EngineDraft<'static>> {
         let bytes = match self.source() {
             Source::Model(model) => model.self_contained()?.encode(),
-            Source::Exported(_) | Source::Tflite(_) | Source::Module(_) | Source::Engine(_) => {
+            Source::Exported(_)
+            | Source::Tflite(_)
+            | Source::Gguf(_)
+            | Source::Module(_)
+            | Source::Engine(_) => {
                 return Err(Diagnostic::error(
                     codes::NOT_IN_ENGINE,
                     "the model cannot become an engine file",
