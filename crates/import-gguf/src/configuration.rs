@@ -93,8 +93,14 @@ impl Configuration {
                 "an epsilon of {epsilon}, a scale of angles of {stretch}"
             )));
         }
+        // Each layer has tensors of its own, so a count that lies takes no memory.
+        let layers = keys.extent("block_count")?;
+        if layers > file.tensors.len() as i64 {
+            let tensors = file.tensors.len();
+            return Err(damaged(format!("{layers} layers of {tensors} tensors")));
+        }
         Ok(Configuration {
-            layers: keys.extent("block_count")?,
+            layers,
             inner: keys.optional_extent("feed_forward_length")?.unwrap_or(0),
             context: keys.extent("context_length")?,
             base: keys.float("rope.freq_base")?.unwrap_or(10_000.0),
