@@ -66,7 +66,7 @@ fn what_is_damaged_is_read_or_refused() {
     };
     assert!(import(TINY.to_vec()), "the model as it is");
     let mut read = 0;
-    for _ in 0..3_000 {
+    for _ in 0..20_000 {
         // Keys and entries of tensors; what numbers weights are makes no difference.
         let mut bytes = TINY.to_vec();
         for _ in 0..=draw(3) {
@@ -75,7 +75,7 @@ fn what_is_damaged_is_read_or_refused() {
         }
         read += usize::from(import(bytes));
     }
-    assert!((10..2_990).contains(&read), "{read} of 3000 are models");
+    assert!((100..19_000).contains(&read), "{read} of 20000 are models");
 }
 
 #[test]
