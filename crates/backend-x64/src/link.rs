@@ -4,7 +4,7 @@
 //! elements and its scratch memory, nothing else, as `loops::verify` proves of the kernel; and
 //! every argument is checked to be as large as the parameter.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -116,6 +116,7 @@ pub fn alone(
     let program = Program {
         name: kernel.name.clone(),
         symbols: Arena::new(),
+        updated: BTreeSet::new(),
         slots,
         arena_bytes: Expr::ZERO,
         steps: vec![run],

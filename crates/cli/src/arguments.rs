@@ -17,7 +17,7 @@ use crate::messages::{note, print};
 #[command(next_help_heading = MODEL)]
 pub(crate) struct ModelArguments {
     /// The model: an ONNX file, a program of `torch.export` (`.pt2`), a `.tflite` file, a
-    /// StableHLO text (`.mlir`), or an engine file (`.tw`)
+    /// StableHLO text (`.mlir`), a language model (`.gguf`), or an engine file (`.tw`)
     pub(crate) model: PathBuf,
 
     /// What to compile for
@@ -131,6 +131,11 @@ impl TimingArguments {
     /// Where the phases of the compile are to report.
     pub(crate) fn phases(&self) -> Phases {
         if self.timings { inspect::phases() } else { Phases::default() }
+    }
+
+    /// Whether times are wanted.
+    pub(crate) fn are_asked_for(&self) -> bool {
+        self.timings
     }
 
     /// Prints what they have reported.

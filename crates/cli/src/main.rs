@@ -5,16 +5,20 @@
 
 mod arguments;
 mod bench;
+#[cfg(feature = "chat")]
+mod chat;
 mod compare;
 mod compile;
 mod completions;
 mod conformance;
 mod diff;
 mod dump;
+mod evaluate;
 mod explain;
 mod explain_error;
 mod explore;
 mod files;
+mod generate;
 mod help;
 mod info;
 mod messages;
@@ -78,6 +82,13 @@ enum Command {
     Info(info::Arguments),
     /// Runs a model once
     Run(run::Arguments),
+    /// Continues a text with a language model
+    Generate(generate::Arguments),
+    /// Talks with a language model, a line a message
+    #[cfg(feature = "chat")]
+    Chat(chat::Arguments),
+    /// Says how likely a language model finds a text
+    Evaluate(evaluate::Arguments),
     /// Measures compile time, latency and memory
     Bench(bench::Arguments),
     /// Writes a model in its deployment form: C sources
@@ -156,6 +167,10 @@ fn dispatch(command: Command) -> base::Result<Outcome> {
     match command {
         Command::Info(arguments) => info::run(&arguments),
         Command::Run(arguments) => run::run(&arguments),
+        Command::Generate(arguments) => generate::run(&arguments),
+        #[cfg(feature = "chat")]
+        Command::Chat(arguments) => chat::run(&arguments),
+        Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),
         Command::Quantise(arguments) => quantise::run(&arguments),

@@ -11,6 +11,29 @@ use crate::standard::over_sum;
 use crate::value::Operand;
 use crate::writer::{Accepted, Graph, shape_error, unsupported};
 
+/// Queries, keys and values, each `[b, h, s, d]`.
+pub struct Heads {
+    /// Those of queries.
+    pub query: Operand,
+    /// Those of keys; each serves as many of the queries as there are for one.
+    pub key: Operand,
+    /// Those of values.
+    pub value: Operand,
+}
+
+/// What becomes of scores.
+#[derive(Default)]
+pub struct Scores {
+    /// Values added to them, each broadcast to `[b, h, q, k]`.
+    pub biases: Vec<Operand>,
+    /// Which count at all.
+    pub allowed: Option<Operand>,
+    /// The bound that scores approach.
+    pub cap: f64,
+    /// The score of a key without value, broadcast to `[b, h, q, 1]`.
+    pub sink: Option<Operand>,
+}
+
 /// `[b, h, q, d] . [b, g, s, e]` summed over an axis of each, where each of the `g` heads on the
 /// right serves as many on the left. `by_rows` sums over `e`, else over `s`.
 pub fn product_of_heads(
@@ -68,4 +91,85 @@ pub fn attention_weights(
     }
     let empty = graph.equal(&sum, &zero)?;
     graph.select(&empty, &zero, &quotient)
+}
+
+/// Attention: the result `[b, h, q, d]`, the scores, and the weights.
+pub fn attend(
+    graph: &mut Graph,
+    heads: &Heads,
+    scale: f64,
+    scores: &Scores,
+) -> Accepted<[Operand; 3]> {
+    let dtype = heads.query.dtype();
+    let query = graph.mul_number(&heads.query, scale)?;
+    let mut score = product_of_heads(graph, &query, &heads.key, true)?;
+    if scores.cap > 0.0 {
+        let scaled = graph.mul_number(&score, 1.0 / scores.cap)?;
+        let bent = graph.tanh(&scaled)?;
+        score = graph.mul_number(&bent, scores.cap)?;
+    }
+    for bias in &scores.biases {
+        let bias = graph.cast(bias, dtype)?;
+        score = graph.add(&score, &bias)?;
+    }
+    if let Some(allowed) = &scores.allowed {
+        let never = graph.number(dtype, f64::NEG_INFINITY);
+        score = graph.select(allowed, &score, &never)?;
+    }
+    let wide = graph.widen(&score)?;
+    let weight = match &scores.sink {
+        None => attention_weights(graph, &wide, scores.allowed.is_some())?,
+        Some(sink) => {
+            // The sink is one key more, whose weight is left out.
+            let mut shape = wide.shape().to_vec();
+            shape[3] = Expr::ONE;
+            let sink = graph.cast(sink, wide.dtype())?;
+            let sink = graph.broadcast_to(&sink, shape)?;
+            let keys = wide.shape()[3].clone();
+            let all = graph.concat(3, &[wide, sink])?;
+            let all = attention_weights(graph, &all, true)?;
+            graph.slice_axis(&all, 3, Expr::ZERO, 1, keys)?
+        }
+    };
+    let weight = graph.cast(&weight, dtype)?;
+    let result = product_of_heads(graph, &weight, &heads.value, false)?;
+    Ok([result, score, weight])
+}
+
+/// The first elements of each head of `x`, `[b, h, s, d]`, rotated by angles of which cosines and
+/// sines are `[b, 1, s, r / 2]`. Pairs are neighbours, or an element and the one `r / 2` on.
+pub fn rotated(
+    graph: &mut Graph,
+    x: &Operand,
+    (cosine, sine): (Operand, Operand),
+    rotated: i64,
+    interleaved: bool,
+) -> Accepted<Operand> {
+    let size = &x.shape()[3];
+    let half = Expr::from(rotated / 2);
+    let part = |number: i64, graph: &mut Graph| match interleaved {
+        true => graph.slice_axis(x, 3, Expr::from(number), 2, half.clone()),
+        false => graph.slice_axis(x, 3, &half * number, 1, half.clone()),
+    };
+    let (first, second) = (part(0, graph)?, part(1, graph)?);
+    let (a, b) = (graph.mul(&cosine, &first)?, graph.mul(&sine, &second)?);
+    let real = graph.sub(&a, &b)?;
+    let (a, b) = (graph.mul(&sine, &first)?, graph.mul(&cosine, &second)?);
+    let imaginary = graph.add(&a, &b)?;
+    let mut pieces = if interleaved {
+        let column = [real.shape(), &[Expr::ONE]].concat();
+        let (real, imaginary) =
+            (graph.reshape(&real, &column)?, graph.reshape(&imaginary, &column)?);
+        let pairs = graph.concat(4, &[real, imaginary])?;
+        let mut shape = x.shape().to_vec();
+        shape[3] = Expr::from(rotated);
+        vec![graph.reshape(&pairs, &shape)?]
+    } else {
+        vec![real, imaginary]
+    };
+    let rest = size - rotated;
+    if !rest.is_zero() {
+        pieces.push(graph.slice_axis(x, 3, Expr::from(rotated), 1, rest)?);
+    }
+    graph.concat(3, &pieces)
 }

@@ -37,6 +37,7 @@
 
 mod arithmetic;
 mod attention;
+mod blocks;
 mod complex;
 mod convolution;
 mod facts;
@@ -58,7 +59,8 @@ mod writer;
 
 pub use graph::Known;
 
-pub use attention::{attention_weights, product_of_heads};
+pub use attention::{Heads, Scores, attend, attention_weights, product_of_heads, rotated};
+pub use blocks::{block_values, repeat_blocks, rows_product};
 pub use complex::Complex;
 pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};

@@ -6,12 +6,13 @@
 
 use base::limits::{exceeded, more_than};
 use base::{Arena, ConstantId, Diagnostic, Limits, codes};
-use graph::{FunctionBuilder, IterationSpace, Known, Op, Type, ValueId};
+use graph::{FunctionBuilder, IterationSpace, Known, Op, TensorType, Type, ValueId};
 use module::Constant;
 use sym::{Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use crate::facts::{Facts, Here, Needs};
+use crate::port::PortExtent;
 use crate::value::{Coded, Operand, Texts};
 
 /// A bf16 sum of at most this many terms is rounded after each addition, which is what the
@@ -82,6 +83,34 @@ impl Graph {
     }
 
     // --- values ---
+
+    /// A value of these extents that a run is given; names of extents become symbols.
+    ///
+    /// # Errors
+    /// A size beyond the limits; a rank that is not known.
+    pub fn parameter(
+        &mut self,
+        name: &str,
+        dtype: DType,
+        shape: &[PortExtent],
+    ) -> Accepted<Operand> {
+        let most = self.limits.dimension;
+        let mut extents = Vec::new();
+        for extent in shape {
+            extents.push(match extent {
+                PortExtent::Fixed(extent) => Expr::from(*extent),
+                PortExtent::Symbolic(name) => {
+                    Expr::symbol(self.builder.symbol(name, Range::new(0, most)))
+                }
+                PortExtent::Any => return Err(shape_error("its rank is not known")),
+            });
+        }
+        self.check_size(&extents)?;
+        let ty = TensorType { dtype, shape: extents.into() };
+        let id = self.builder.parameter(name, Type::Tensor(ty.clone()));
+        self.builder.set_name(id, name);
+        Ok(Operand::of_node(id, ty))
+    }
 
     fn adopt(&self, id: ValueId) -> Accepted<Operand> {
         let most = self.limits.primitives;

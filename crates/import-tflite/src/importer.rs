@@ -5,9 +5,8 @@ use std::sync::Arc;
 use base::limits::{exceeded, more_than};
 use base::{Diagnostic, Limits, codes};
 use front::{Accepted, Graph, Operand, PortExtent, constant_value, shape_error, type_error};
-use graph::{TensorType, Type};
 use module::Module;
-use sym::{Expr, Range};
+use sym::Expr;
 use tensor::{DType, Tensor};
 
 use crate::flatbuffer::damaged;
@@ -44,7 +43,8 @@ pub(crate) fn import(
     let own = &schema.graphs[0];
     let mut inputs = Vec::new();
     for ((&number, name), shape) in own.inputs.iter().zip(&names.inputs).zip(shapes) {
-        let input = importer.parameter(name, own.tensors[number].dtype(), shape);
+        let dtype = own.tensors[number].dtype();
+        let input = dtype.and_then(|dtype| importer.graph.parameter(name, dtype, shape));
         inputs.push(input.map_err(|found| found.or_at(|| format!("input \"{name}\"")))?);
     }
     let outputs = importer.graph_of(own, &inputs)?;
@@ -59,31 +59,6 @@ pub(crate) fn import(
 }
 
 impl Importer<'_> {
-    /// A value that a run is given.
-    fn parameter(
-        &mut self,
-        name: &str,
-        dtype: Accepted<DType>,
-        shape: &[PortExtent],
-    ) -> Accepted<Operand> {
-        let most = self.graph.limits.dimension;
-        let mut extents = Vec::new();
-        for extent in shape {
-            extents.push(match extent {
-                PortExtent::Fixed(extent) => Expr::from(*extent),
-                PortExtent::Symbolic(name) => {
-                    Expr::symbol(self.graph.builder.symbol(name, Range::new(0, most)))
-                }
-                PortExtent::Any => return Err(shape_error("its rank is not known")),
-            });
-        }
-        self.graph.check_size(&extents)?;
-        let ty = TensorType { dtype: dtype?, shape: extents.into() };
-        let id = self.graph.builder.parameter(name, Type::Tensor(ty.clone()));
-        self.graph.builder.set_name(id, name);
-        Ok(Operand::of_node(id, ty))
-    }
-
     /// Lowers a graph with these inputs; its outputs.
     pub(crate) fn graph_of(
         &mut self,

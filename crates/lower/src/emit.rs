@@ -28,6 +28,7 @@ use crate::naive;
 use crate::naive::element::splat;
 use crate::naive::index::{extents, weight};
 use crate::naive::outline::Outline;
+use crate::updates::{self, Update};
 use crate::{ConstantBlock, KernelInfo, KernelSource, LowerOptions, RegionFunction, Role};
 
 /// Work below this many predicted nanoseconds is not worth a worker of its own.
@@ -50,6 +51,8 @@ pub(crate) struct Emitter<'a> {
     pub(crate) region: Option<usize>,
     pub(crate) regions: Vec<RegionFunction>,
     pub(crate) kernels: Vec<KernelInfo>,
+    /// The donated parameters that the program changes where they lie.
+    updates: Vec<Update>,
     pub(crate) remarks: Vec<Remark>,
 }
 
@@ -95,6 +98,8 @@ pub(crate) struct Emitted {
     /// As in [`Lowered`](crate::Lowered).
     pub(crate) kernels: Vec<KernelInfo>,
     pub(crate) regions: Vec<RegionFunction>,
+    /// As in [`Lowered`](crate::Lowered).
+    pub(crate) updates: Vec<Update>,
     pub(crate) remarks: Vec<Remark>,
 }
 
@@ -117,6 +122,7 @@ impl Emitted {
                 true => function.symbols.clone(),
                 false => Arena::new(),
             },
+            updated: BTreeSet::new(),
             slots: Arena::new(),
             arena_bytes: Expr::ZERO,
             steps: Vec::new(),
@@ -134,6 +140,7 @@ impl Emitted {
             region: None,
             regions: Vec::new(),
             kernels: Vec::new(),
+            updates: Vec::new(),
             remarks: Vec::new(),
         };
         let bytes = |values: &[ValueId]| -> Vec<Expr> {
@@ -145,8 +152,8 @@ impl Emitted {
             .phases
             .time("groups and kernels", || emitter.function(function, &parameters, &results))?;
         emitter.schedule()?;
-        let Emitter { program, kernels, regions, remarks, .. } = emitter;
-        Ok(Emitted { program, kernels, regions, remarks })
+        let Emitter { program, kernels, regions, updates, remarks, .. } = emitter;
+        Ok(Emitted { program, kernels, regions, updates, remarks })
     }
 }
 
@@ -160,8 +167,20 @@ impl Emitter<'_> {
     ) -> base::Result<Vec<Step>> {
         let (nothing, wanted, once) = (IdSet::new(), self.options.fusion, self.runs_once());
         let apart = self.apart.get(&self.region).unwrap_or(&nothing);
-        let grouping = form(function, Fusion { wanted, once, apart });
+        let mut grouping = form(function, Fusion { wanted, once, apart });
         let users = body_users(function);
+        if self.region.is_none() {
+            let donated = &self.options.donated;
+            let (updates, in_place, reasons) = updates::find(function, &grouping, &users, donated);
+            (self.updates, grouping.in_place) = (updates, in_place);
+            self.program.updated = self.updates.iter().map(|update| update.0 as u32).collect();
+            self.remarks.extend(reasons);
+            // The parameter lies where the result does.
+            for &(result, parameter) in &self.updates {
+                let place = Place::Output(result as u32);
+                self.program.slots[parameters[parameter].slot].place = place;
+            }
+        }
         let roots = BTreeMap::new();
         let constants = function.constant_values();
         let (grouping, users, made) = (&grouping, &users, FxHashMap::default());

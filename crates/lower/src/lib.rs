@@ -28,6 +28,7 @@ pub mod naive;
 mod scope;
 mod specialise;
 mod store;
+mod updates;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -72,6 +73,9 @@ pub struct LowerOptions {
     pub free_extents: bool,
     /// Threads that schedule kernels; what comes out does not depend on it.
     pub threads: usize,
+    /// Results whose memory is that of a parameter, which a run may change there: the number of
+    /// the result, and that of the parameter. See [`Lowered::updates`].
+    pub donated: Vec<(usize, usize)>,
     /// Where it reports how long its phases took.
     pub phases: Phases,
 }
@@ -88,6 +92,7 @@ impl LowerOptions {
             strategies: StrategyOptions::default(),
             free_extents: false,
             threads: 1,
+            donated: Vec::new(),
             phases: Phases::default(),
         }
     }
@@ -124,6 +129,11 @@ pub struct Lowered {
     pub outputs: Vec<ProgramPort>,
     /// Of `setup`: the layout of the block of constants.
     pub constants: ConstantBlock,
+    /// Of [`LowerOptions::donated`], what the program does: it changes the parameter in the memory
+    /// of the result, which must be that of the parameter, and does not read the parameter
+    /// elsewhere.
+    /// Other results are written as ever, to memory of their own.
+    pub updates: Vec<(usize, usize)>,
     /// Bytes of the arena.
     pub arena_bytes: u64,
     /// The most bytes that slots of the arena hold at one step.
@@ -317,7 +327,7 @@ pub fn lower(
         Emitted::of(&specialised, module, target, options, (apart, &constants))
     };
     let emitted = apart::emit(module, &specialised, target, options, &emit)?;
-    let Emitted { mut program, kernels, regions, remarks } = emitted;
+    let Emitted { mut program, kernels, regions, updates, remarks } = emitted;
     let footprint =
         phases.time("memory plan", || memory_plan::place(&mut program, &module.kernels));
     if cfg!(debug_assertions) && !base::fault::is_unchecked() {
@@ -336,6 +346,7 @@ pub fn lower(
         inputs,
         outputs,
         constants,
+        updates,
         arena_bytes: footprint.arena as u64,
         largest_live_set: footprint.largest_live_set as u64,
         remarks,

@@ -3,7 +3,7 @@
 //! Symbols and slots are declared before the steps, so a name is known wherever it is used. Ids are
 //! handed out in order of declaration, so print → parse → print is the identity.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::text::{Parser, TextError, Token};
 use base::{Arena, ConstantId, Id, KernelId};
@@ -46,6 +46,7 @@ pub fn parse_program(parser: &mut Parser<'_>) -> Parsed<Program> {
     let program = Program {
         name: String::new(),
         symbols: Arena::new(),
+        updated: BTreeSet::new(),
         slots: Arena::new(),
         arena_bytes: Expr::ZERO,
         steps: Vec::new(),
@@ -128,7 +129,13 @@ impl Reader<'_, '_> {
         self.parser.expect_keyword("at")?;
         let place = match self.parser.identifier()? {
             "input" => Place::Input(self.number()?),
-            "output" => Place::Output(self.number()?),
+            "output" => {
+                let number = self.number()?;
+                if self.parser.keyword("updated") {
+                    self.program.updated.insert(number);
+                }
+                Place::Output(number)
+            }
             "weight" => Place::Weight(self.id::<ConstantId>("a constant, such as `c3`")?),
             "constants" => Place::Constants(self.expr()?),
             "arena" => Place::Arena(self.expr()?),

@@ -22,7 +22,8 @@
 //! Sizes and offsets are in bytes. A `move` is of elements of so many bytes; along each axis it has
 //! an extent and the elements that one step takes in the source and in the destination. An address
 //! is a slot and, in brackets, an offset other than 0. A `grain` of 1 and a `scratch` of 0 are not
-//! printed. An argument is `read`, `write`, `update` (both) or `unused`. Symbols that are no
+//! printed. An output that is `updated` holds a value when the run begins. An argument is `read`,
+//! `write`, `update` (both) or `unused`. Symbols that are no
 //! identifiers print as strings.
 //!
 //! Printing never fails: what a broken program names but does not have prints as its bare id.
@@ -130,6 +131,9 @@ impl Listing<'_> {
         for (id, slot) in program.slots.iter() {
             let place = match &slot.place {
                 Place::Input(number) => format!("input {number}"),
+                Place::Output(number) if program.updated.contains(number) => {
+                    format!("output {number} updated")
+                }
                 Place::Output(number) => format!("output {number}"),
                 Place::Weight(constant) => format!("weight {constant}"),
                 Place::Constants(offset) => format!("constants {}", self.expr(offset)),

@@ -3,6 +3,8 @@
 //! Address only: a program knows sizes and offsets, not shapes or element types. Sizes and offsets
 //! are in bytes and may depend on symbols.
 
+use std::collections::BTreeSet;
+
 use base::{Arena, ConstantId, KernelId, define_id};
 use sym::{Expr, Symbol, SymbolId};
 
@@ -15,6 +17,8 @@ pub struct Program {
     pub name: String,
     /// Symbols in the order of `Context::symbols`.
     pub symbols: Arena<SymbolId, Symbol>,
+    /// The outputs whose memory holds a value when the run begins, which steps change there.
+    pub updated: BTreeSet<u32>,
     /// Memory that steps refer to.
     pub slots: Arena<SlotId, Slot>,
     /// Bytes of the arena that the slots placed in it need. Aligned to 64 bytes.

@@ -201,9 +201,12 @@ impl Verifier<'_> {
 
     fn read(&mut self, what: &str, span: Option<&Span>) {
         let Some(span) = span.filter(|span| span.start != span.end) else { return };
-        if matches!(span.region, Region::Arena | Region::Output(_))
-            && !self.written.may_meet(span, &|symbol| self.range(symbol))
-        {
+        let is_empty = match span.region {
+            Region::Arena => true,
+            Region::Output(number) => !self.program.updated.contains(&number),
+            Region::Input(_) | Region::Weight(_) | Region::Constants => false,
+        };
+        if is_empty && !self.written.may_meet(span, &|symbol| self.range(symbol)) {
             self.wrong(format!("{what} is read, but nothing has been written there"));
         }
     }

@@ -118,6 +118,7 @@ pub(crate) fn lowered(request: &DeploymentRequest<'_>, target: &Target) -> Resul
         role,
         target,
         options,
+        donated: Vec::new(),
         given: None,
         store: None,
     };

@@ -240,7 +240,7 @@ impl Executable {
     }
 
     /// The variant for these inputs, and the code of its only segment, if it has but one.
-    fn only_segment(
+    pub(crate) fn only_segment(
         &self,
         inputs: &[Tensor],
     ) -> Result<(Arc<Variant>, Option<Arc<Specialisation>>)> {

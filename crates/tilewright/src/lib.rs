@@ -147,6 +147,7 @@ mod refit;
 mod run;
 mod source;
 mod specialisation;
+mod state;
 mod variant;
 mod weigh;
 
@@ -172,6 +173,7 @@ pub use outputs::Outputs;
 pub use pipeline::{graph_passes, optimisations, rules};
 pub use reference::evaluate_bytes;
 pub use runtime::SmallObjects;
+pub use state::ModelState;
 pub use tensor::npy::{read as read_npy, write as write_npy};
 pub use tensor::random::random;
 pub use tensor::{DType, Element, Keys, Kind, Scalar, Tensor, Value};
@@ -216,6 +218,7 @@ pub mod compiled {
         vcode_text,
     };
     pub use front::{Facts, Imported};
+    pub use import_gguf::{GgufFile, GgufModel, MetadataArray, MetadataValue};
     pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
     pub use strategies::{Candidate, candidates};

@@ -42,6 +42,9 @@ pub struct Options {
     /// Whether code is made for many extents at once where the model leaves them free, rather than
     /// anew for each. Nothing binds the dimensions of an executable then but the inputs of a run.
     pub symbolic: bool,
+    /// Outputs that are what becomes of an input, by name: a run may change the input where it lies
+    /// ([`ModelState`](crate::ModelState)).
+    pub updates: BTreeMap<String, String>,
     /// Whether to write kernel names where `perf` finds them.
     pub perf_map: bool,
     /// Whether every pass is followed by the verifier of its IR. On in debug builds.
@@ -149,6 +152,13 @@ impl Options {
     #[must_use]
     pub fn with_symbolic_extents(mut self) -> Options {
         self.symbolic = true;
+        self
+    }
+
+    /// With an output that is what becomes of an input, which a run may change where it lies.
+    #[must_use]
+    pub fn with_update(mut self, output: impl Into<String>, input: impl Into<String>) -> Options {
+        self.updates.insert(output.into(), input.into());
         self
     }
 

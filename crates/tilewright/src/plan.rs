@@ -9,6 +9,7 @@ use lower::Role;
 use module::Module;
 use sym::SymbolId;
 
+use crate::options::Options;
 use crate::pipeline::FrontHalf;
 
 /// A function in plan form.
@@ -93,6 +94,19 @@ impl Plan {
     /// All segments.
     pub(crate) fn segments(&self) -> impl Iterator<Item = (FunctionId, &Segment)> {
         self.segments.iter().map(|(&id, segment)| (id, segment))
+    }
+
+    /// Which results of a segment lie in the memory of which parameters, by number: those that the
+    /// options name, of a plan that is one segment.
+    pub(crate) fn donated(&self, id: FunctionId, options: &Options) -> Vec<(usize, usize)> {
+        let function = &self.segment(id).function;
+        let place = |names: &[String], name: &String| names.iter().position(|own| own == name);
+        let pair = |(output, input): (&String, &String)| {
+            let result = place(&function.result_names, output)?;
+            Some((result, place(&function.parameter_names, input)?))
+        };
+        let updates = options.updates.iter().filter(|_| self.only_segment.is_some());
+        updates.filter_map(pair).collect()
     }
 
     /// The segment that is a function of the module.

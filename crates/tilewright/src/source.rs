@@ -11,6 +11,7 @@ use bytes::Bytes;
 use engine::EngineFile;
 use front::{Facts, ImportOptions, Imported, Port, with_shapes};
 use import_aten::ExportedProgram;
+use import_gguf::GgufModel;
 use import_onnx::{DecodedModel, ModelInfo, place_in, read_model_file};
 use import_stablehlo::{CheckedFunction, StablehloProgram};
 use import_tflite::TfliteModel;
@@ -30,6 +31,8 @@ pub enum Source {
     Tflite(Arc<TfliteModel>),
     /// A StableHLO program.
     Stablehlo(Arc<StablehloProgram>),
+    /// A language model in a GGUF file.
+    Gguf(Arc<GgufModel>),
     /// A module with one graph function, and the constants that it reads.
     Module(Arc<Module>),
     /// An engine file: compiled already.
@@ -79,6 +82,7 @@ impl Source {
             Source::Exported(program) => Some(info_of(program)),
             Source::Tflite(model) => Some(info_of_tflite(model)),
             Source::Stablehlo(program) => Some(info_of_stablehlo(program)),
+            Source::Gguf(model) => Some(info_of_gguf(model)),
             Source::Module(_) => None,
             Source::Engine(engine) => Some(engine.info().clone()),
         }
@@ -94,6 +98,7 @@ impl Source {
             Source::Exported(program) => program.import(&options.for_import()),
             Source::Tflite(model) => model.import(&options.for_import()),
             Source::Stablehlo(program) => program.import(&options.for_import()),
+            Source::Gguf(model) => model.import(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module))),
             Source::Engine(engine) => {
                 engine.model(&options.limits)?.import(&engine.options(options), facts)
@@ -116,6 +121,7 @@ impl Source {
             Source::Exported(program) => program.ports(&options.for_import()),
             Source::Tflite(model) => model.ports(&options.for_import()),
             Source::Stablehlo(program) => program.ports(&options.for_import()),
+            Source::Gguf(model) => model.ports(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module)).ports()),
             Source::Engine(engine) => {
                 let (inputs, outputs) = engine.ports();
@@ -146,6 +152,10 @@ fn of_other_format(bytes: &Bytes, limits: &Limits) -> Option<Result<Source>> {
     if StablehloProgram::is_one(&bytes()) {
         let program = StablehloProgram::read(&bytes(), limits);
         return Some(program.map(|program| Source::Stablehlo(Arc::new(program))));
+    }
+    if GgufModel::is_one(&bytes()) {
+        let model = GgufModel::read(bytes(), limits);
+        return Some(model.map(|model| Source::Gguf(Arc::new(model))));
     }
     None
 }
@@ -246,4 +256,32 @@ pub fn checked_functions(
         }
     }
     Ok(found)
+}
+
+/// What is known of a language model in a GGUF file, in the same words; its operators are the
+/// formats of its tensors.
+fn info_of_gguf(model: &GgufModel) -> ModelInfo {
+    let (inputs, outputs) = model.ports(&ImportOptions::default()).unwrap_or_default();
+    let (parameters, parameter_bytes) = model.parameters();
+    let metadata = model.metadata();
+    let text = |key: &str| metadata.get(key).cloned().unwrap_or_default();
+    ModelInfo {
+        name: text("general.name"),
+        graph_description: String::new(),
+        producer: format!("GGUF, architecture {}", model.architecture()),
+        producer_name: "GGUF".to_owned(),
+        domain: String::new(),
+        description: text("general.description"),
+        version: 0,
+        ir_version: i64::from(model.file().version),
+        opsets: Vec::new(),
+        inputs,
+        outputs,
+        dimensions: model.dimensions(),
+        parameters,
+        parameter_bytes,
+        operators: model.formats(),
+        unsupported: BTreeMap::new(),
+        metadata,
+    }
 }

@@ -109,6 +109,8 @@ pub struct Request<'a> {
     pub role: Role,
     pub target: &'a Target,
     pub options: &'a Options,
+    /// Which results lie in the memory of which parameters (`lower::LowerOptions::donated`).
+    pub donated: Vec<(usize, usize)>,
     /// Bytes of the weights and inputs of the model; none where they are those of the function.
     pub given: Option<u64>,
     /// Kernels of the same model, where it is specialised more than once.
@@ -204,6 +206,7 @@ impl LoweredFunction {
             strategies,
             store: request.store.cloned(),
             free_extents,
+            donated: request.donated,
             threads: options.thread_count(),
             phases: options.phases.clone(),
             ..LowerOptions::new(request.role)

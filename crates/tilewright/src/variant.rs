@@ -100,6 +100,7 @@ impl Variant {
             role: Role::Setup,
             target: &model.target,
             options: &model.options,
+            donated: Vec::new(),
             given: None,
             store: is_one_of_many.then_some(&model.store),
         })?;
@@ -284,11 +285,23 @@ impl Variant {
         for (number, tensor) in outputs.iter_mut().enumerate() {
             call.output(number, tensor.bytes_mut())?;
         }
+        self.give_constants(specialisation, &mut call)?;
+        Ok(call)
+    }
+
+    /// Gives a run the weights and constants that its code reads.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub(crate) fn give_constants<'a>(
+        &'a self,
+        specialisation: &'a Specialisation,
+        call: &mut runtime::Call<'a>,
+    ) -> Result<()> {
         for &id in specialisation.executable().weights() {
             call.weight(id, specialisation.weight(id).bytes())?;
         }
-        call.constants(self.constants.bytes())?;
-        Ok(call)
+        call.constants(self.constants.bytes())
     }
 
     /// The values of the symbols that follow from the inputs' shapes.
@@ -327,6 +340,7 @@ impl Variant {
             role: segment.role(&self.setup.lowered().constants.offsets),
             target: &model.target,
             options: &model.options,
+            donated: self.plan.donated(facts.function, &model.options),
             given: Some(given_bytes),
             store: self.is_one_of_many().then_some(&model.store),
         };

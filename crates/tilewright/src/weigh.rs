@@ -66,6 +66,7 @@ impl Weigher<'_> {
                 role: Role::Main { inputs, constants: constants.clone() },
                 target,
                 options: &self.options,
+                donated: Vec::new(),
                 given: None,
                 store: Some(store),
             });

@@ -4,8 +4,8 @@
 //! and keys, `d` for the size of a head.
 
 use front::{
-    Accepted, Graph, Operand, attention_weights, gather_axis, product_of_heads, shape_error,
-    type_error,
+    Accepted, Graph, Operand, attention_weights, gather_axis, product_of_heads, rotated,
+    shape_error, type_error,
 };
 use sym::Expr;
 use tensor::{DType, Scalar};
@@ -304,42 +304,4 @@ pub(super) fn check_rotated(rotated: i64, size: i64) -> Accepted<()> {
         return Err(shape_error(format!("{rotated} rotated elements of {size}")));
     }
     Ok(())
-}
-
-/// The first elements of each head of `x`, `[b, h, s, d]`, rotated by angles of which cosines and
-/// sines are `[b, 1, s, r / 2]`. Pairs are neighbours, or an element and the one `r / 2` on.
-pub(super) fn rotated(
-    graph: &mut Graph,
-    x: &Operand,
-    (cosine, sine): (Operand, Operand),
-    rotated: i64,
-    interleaved: bool,
-) -> Accepted<Operand> {
-    let size = &x.shape()[3];
-    let half = Expr::from(rotated / 2);
-    let part = |number: i64, graph: &mut Graph| match interleaved {
-        true => graph.slice_axis(x, 3, Expr::from(number), 2, half.clone()),
-        false => graph.slice_axis(x, 3, &half * number, 1, half.clone()),
-    };
-    let (first, second) = (part(0, graph)?, part(1, graph)?);
-    let (a, b) = (graph.mul(&cosine, &first)?, graph.mul(&sine, &second)?);
-    let real = graph.sub(&a, &b)?;
-    let (a, b) = (graph.mul(&sine, &first)?, graph.mul(&cosine, &second)?);
-    let imaginary = graph.add(&a, &b)?;
-    let mut pieces = if interleaved {
-        let column = [real.shape(), &[Expr::ONE]].concat();
-        let (real, imaginary) =
-            (graph.reshape(&real, &column)?, graph.reshape(&imaginary, &column)?);
-        let pairs = graph.concat(4, &[real, imaginary])?;
-        let mut shape = x.shape().to_vec();
-        shape[3] = Expr::from(rotated);
-        vec![graph.reshape(&pairs, &shape)?]
-    } else {
-        vec![real, imaginary]
-    };
-    let rest = size - rotated;
-    if !rest.is_zero() {
-        pieces.push(graph.slice_axis(x, 3, Expr::from(rotated), 1, rest)?);
-    }
-    graph.concat(3, &pieces)
 }

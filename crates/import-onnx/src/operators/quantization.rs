@@ -1,6 +1,6 @@
 //! Quantised tensors: integers with a scale and a zero point, by tensor, by axis or by block.
 
-use front::{Accepted, Graph, Operand, shape_error, type_error};
+use front::{Accepted, Graph, Operand, repeat_blocks, shape_error, type_error};
 use sym::Expr;
 use tensor::{DType, Reduction};
 
@@ -37,26 +37,6 @@ fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> A
         return Err(shape_error(format!("a scale of rank {given} for rank {rank}")));
     }
     repeat_blocks(graph, value, axis, block, x.shape())
-}
-
-/// Each element of a value serves a block along an axis; the last block may be cut short.
-pub(super) fn repeat_blocks(
-    graph: &mut Graph,
-    value: &Operand,
-    axis: usize,
-    block: i64,
-    target: &[Expr],
-) -> Accepted<Operand> {
-    let mut shape = value.shape().to_vec();
-    shape.insert(axis + 1, Expr::ONE);
-    let blocks = graph.reshape(value, &shape)?;
-    shape[axis + 1] = Expr::from(block);
-    let blocks = graph.broadcast_to(&blocks, &shape)?;
-    shape.remove(axis + 1);
-    shape[axis] = &shape[axis] * block;
-    let whole = graph.reshape(&blocks, &shape)?;
-    let cut = graph.slice_axis(&whole, axis, Expr::ZERO, 1, target[axis].clone())?;
-    graph.refine(&cut, target)
 }
 
 /// The one number that a constant scale or zero point is, if it is one, for all channels: a part of

@@ -208,6 +208,7 @@ impl Verifier<'_> {
             role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
             target: self.executable.target(),
             options: self.executable.options(),
+            donated: Vec::new(),
             given: None,
             store: None,
         })?;

@@ -18,6 +18,8 @@ mod merge;
 mod reductions;
 mod views;
 
+use std::collections::BTreeSet;
+
 use base::{Arena, IdSet, Remark, SecondaryMap, define_id};
 use graph::{Function, NodeId, Op, RegionId, User, Users, ValueId};
 use sym::Expr;
@@ -106,6 +108,8 @@ pub struct Grouping {
     pub remarks: Vec<Remark>,
     /// Whether extents of the function are free: known when its kernels run.
     pub(crate) free_extents: bool,
+    /// Scatters that write into the memory of what they change (file `updates`).
+    pub(crate) in_place: BTreeSet<NodeId>,
 }
 
 impl Grouping {

@@ -49,6 +49,8 @@ enum Part<'a> {
         shows_operand: bool,
         /// What it sums as one, which follows from more nodes than those of the group.
         run: Option<Run>,
+        /// Whether it changes its operand where that lies.
+        in_place: bool,
     },
 }
 
@@ -131,7 +133,8 @@ impl<'a> Walk<'a, '_> {
         let (op, operands) = (&data.op, data.operands.len());
         let shows_operand = self.grouping.shows_operand(self.function, node);
         let run = partials::run(self.function, node);
-        self.outline.parts.push(Part::Op { op, operands, shows_operand, run });
+        let in_place = self.grouping.in_place.contains(&node);
+        self.outline.parts.push(Part::Op { op, operands, shows_operand, run, in_place });
         data.operands.iter().chain(&data.results).for_each(|&value| self.value(value));
         for &region in &data.regions {
             let region = &self.function.regions[region];

@@ -418,7 +418,8 @@ impl Writer<'_> {
         }
     }
 
-    /// Copies the data, then combines each update into its place, in order.
+    /// Copies the data, unless it lies where the result does; then combines each update into its
+    /// place, in order.
     pub(crate) fn scatter(
         &mut self,
         node: NodeId,
@@ -429,11 +430,14 @@ impl Writer<'_> {
     ) {
         let data = &self.function.nodes[node];
         let (source, updates, result) = (data.operands[0], data.operands[1], data.results[0]);
-        let all = self.axes("a", extents(self.function, source));
-        let element = self.element(source, all.index.clone());
-        let (buffer, place) = self.written(result, &all.index);
-        self.nest(&all.loops, vec![store(buffer, place, element)]);
-        self.opaque(buffer, &all, &Axes::default());
+        let in_place = self.grouping.in_place.contains(&node);
+        if !in_place {
+            let all = self.axes("a", extents(self.function, source));
+            let element = self.element(source, all.index.clone());
+            let (buffer, place) = self.written(result, &all.index);
+            self.nest(&all.loops, vec![store(buffer, place, element)]);
+            self.opaque(buffer, &all, &Axes::default());
+        }
 
         let shape = extents(self.function, updates);
         let (rows, along) = shape.split_at(batch);
@@ -441,7 +445,9 @@ impl Writer<'_> {
         let at = [&rows.index[..], &along.index].concat();
         let place = self.indexed_place(source, &data.operands[2..], axes, batch, position, &at);
         let element = self.element(updates, at);
-        let (buffer, place) = self.written(result, &place);
+        let access = if in_place { Access::Update } else { Access::Write };
+        let written = self.place(result, &place, access);
+        let (buffer, place) = written.expect("a result of statements has memory");
         let statement = match reduction {
             None => store(buffer, place, element),
             Some(reduction) => reduce(buffer, place, reduction, element),

@@ -107,6 +107,10 @@ pub(super) fn options(encoder: &mut Encoder, options: &Options) {
     encoder.flag(options.symbolic);
     encoder.list(&options.disabled, |encoder, name| encoder.text(name));
     encoder.list(&options.literals, |encoder, name| encoder.text(name));
+    encoder.list(&options.updates, |encoder, (output, input)| {
+        encoder.text(output);
+        encoder.text(input);
+    });
     encoder.list(&options.dims, |encoder, (name, &extent)| {
         encoder.text(name);
         encoder.integer(extent);
@@ -123,6 +127,7 @@ fn read_options(decoder: &mut Decoder<'_>) -> std::result::Result<Options, Damag
     let symbolic = decoder.flag()?;
     let disabled = decoder.list(read_name)?;
     let literals = decoder.list(read_name)?;
+    let updates = decoder.list(|decoder| Ok((read_name(decoder)?, read_name(decoder)?)))?;
     let dims = decoder.list(|decoder| Ok((read_name(decoder)?, decoder.integer()?)))?;
     let input_shapes =
         decoder.list(|decoder| Ok((read_name(decoder)?, decoder.list(Decoder::integer)?)))?;
@@ -133,6 +138,7 @@ fn read_options(decoder: &mut Decoder<'_>) -> std::result::Result<Options, Damag
         symbolic,
         disabled,
         literals,
+        updates,
         dims,
         input_shapes,
         ..Options::default()

@@ -402,6 +402,7 @@ impl Origin {
             role: Role::Setup,
             target: &self.target,
             options: &self.options,
+            donated: Vec::new(),
             given: None,
             store: None,
         }
@@ -411,8 +412,9 @@ impl Origin {
     fn request(&self, function: FunctionId, offsets: &[u64]) -> Request<'_> {
         let plan = Plan::of(&self.front);
         let role = plan.segment(function).role(offsets);
+        let donated = plan.donated(function, &self.options);
         let function = &self.front.module.functions[function];
-        Request { function, role, ..self.setup() }
+        Request { function, role, donated, ..self.setup() }
     }
 
     /// What was lowered again, if it is what it was when the code was made.

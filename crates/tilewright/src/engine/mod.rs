@@ -81,6 +81,7 @@ impl EngineSource {
             disabled: of.disabled.clone(),
             literals: of.literals.clone(),
             symbolic: of.symbolic,
+            updates: of.updates.clone(),
             ..given.clone()
         }
     }

@@ -4,9 +4,7 @@
 //! Shapes are written with `b` for the batch, `h` for heads, `q` and `k` for places in the queries
 //! and keys, `d` for the size of a head.
 
-use front::{
-    Accepted, Graph, Operand, attention_weights, gather_axis, product_of_heads, shape_error,
-};
+use front::{Accepted, Graph, Heads, Operand, Scores, attend, gather_axis, rotated, shape_error};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
@@ -15,27 +13,7 @@ use super::elementwise::add_vector;
 use super::group_attention::cached;
 use super::quantized::scaled_product;
 use crate::node::{Node, attribute_error, unsupported};
-use crate::operators::attention::{check_rotated, merge_heads, rotated, split_heads};
-
-/// Queries, keys and values, each `[b, h, s, d]`.
-pub(super) struct Heads {
-    pub(super) query: Operand,
-    pub(super) key: Operand,
-    pub(super) value: Operand,
-}
-
-/// What becomes of scores.
-#[derive(Default)]
-pub(super) struct Scores {
-    /// Values added to them, each broadcast to `[b, h, q, k]`.
-    pub(super) biases: Vec<Operand>,
-    /// Which count at all.
-    pub(super) allowed: Option<Operand>,
-    /// The bound that scores approach.
-    pub(super) cap: f64,
-    /// The score of a key without value, broadcast to `[b, h, q, 1]`.
-    pub(super) sink: Option<Operand>,
-}
+use crate::operators::attention::{check_rotated, merge_heads, split_heads};
 
 /// The factor of scores: the attribute `scale`, or one over the root of a head's size.
 pub(super) fn scale(node: &Node<'_>, query: &Operand) -> Accepted<f64> {
@@ -44,49 +22,6 @@ pub(super) fn scale(node: &Node<'_>, query: &Operand) -> Accepted<f64> {
         (_, Some(size)) if size > 0 => Ok(1.0 / (size as f64).sqrt()),
         _ => Err(node.not_fixed(0, "size of a head")),
     }
-}
-
-/// Attention: the result `[b, h, q, d]`, the scores, and the weights.
-pub(super) fn attend(
-    graph: &mut Graph,
-    heads: &Heads,
-    scale: f64,
-    scores: &Scores,
-) -> Accepted<[Operand; 3]> {
-    let dtype = heads.query.dtype();
-    let query = graph.mul_number(&heads.query, scale)?;
-    let mut score = product_of_heads(graph, &query, &heads.key, true)?;
-    if scores.cap > 0.0 {
-        let scaled = graph.mul_number(&score, 1.0 / scores.cap)?;
-        let bent = graph.tanh(&scaled)?;
-        score = graph.mul_number(&bent, scores.cap)?;
-    }
-    for bias in &scores.biases {
-        let bias = graph.cast(bias, dtype)?;
-        score = graph.add(&score, &bias)?;
-    }
-    if let Some(allowed) = &scores.allowed {
-        let never = graph.number(dtype, f64::NEG_INFINITY);
-        score = graph.select(allowed, &score, &never)?;
-    }
-    let wide = graph.widen(&score)?;
-    let weight = match &scores.sink {
-        None => attention_weights(graph, &wide, scores.allowed.is_some())?,
-        Some(sink) => {
-            // The sink is one key more, whose weight is left out.
-            let mut shape = wide.shape().to_vec();
-            shape[3] = Expr::ONE;
-            let sink = graph.cast(sink, wide.dtype())?;
-            let sink = graph.broadcast_to(&sink, shape)?;
-            let keys = wide.shape()[3].clone();
-            let all = graph.concat(3, &[wide, sink])?;
-            let all = attention_weights(graph, &all, true)?;
-            graph.slice_axis(&all, 3, Expr::ZERO, 1, keys)?
-        }
-    };
-    let weight = graph.cast(&weight, dtype)?;
-    let result = product_of_heads(graph, &weight, &heads.value, false)?;
-    Ok([result, score, weight])
 }
 
 /// `[q, k]`: whether the key at a place comes no later than the query, which `past` keys precede.

@@ -1,13 +1,13 @@
 //! Mixtures of experts: every expert is computed for every row, and weighted by what its router
 //! says, which is zero for those that are not chosen.
 
-use front::{Accepted, Graph, Operand, shape_error};
+use front::{Accepted, Graph, Operand, block_values, shape_error};
 use graph::{IterationSpace, Op};
 use sym::Expr;
 use tensor::{DType, Reduction};
 
 use super::Lowered;
-use super::packed::{block_values, unpacked};
+use super::packed::unpacked;
 use crate::node::{Node, attribute_error, unsupported};
 use front::{gelu_of, over_sum};
 

@@ -1,15 +1,15 @@
 //! `GroupQueryAttention`: heads of keys that several heads of queries share, with a cache of keys
 //! and values into which those of this call are written where each row of the batch has got to.
 
-use front::{Accepted, Graph, Operand, shape_error};
+use front::{Accepted, Graph, Heads, Operand, Scores, attend, rotated, shape_error};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Scalar};
 
 use super::Lowered;
-use super::attention::{Heads, Scores, angles, attend, head_count, scale, widened};
+use super::attention::{angles, head_count, scale, widened};
 use crate::node::{Node, attribute_error, unsupported};
-use crate::operators::attention::{check_rotated, merge_heads, rotated, split_heads};
+use crate::operators::attention::{check_rotated, merge_heads, split_heads};
 use front::over_root_mean_square;
 
 /// The inputs that come before the cache, as heads.

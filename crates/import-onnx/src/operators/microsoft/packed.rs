@@ -1,14 +1,12 @@
 //! Weights of few bits, several in a byte, with a scale a block.
 
-use front::{Accepted, Graph, Operand, shape_error};
-use graph::IterationSpace;
+use front::{Accepted, Graph, Operand, block_values, repeat_blocks, rows_product, shape_error};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F, Tensor};
 
 use super::Lowered;
 use super::elementwise::add_vector;
 use crate::node::{Node, attribute_error, unsupported};
-use crate::operators::quantization::repeat_blocks;
 
 /// The last axis of bytes as the numbers of `bits` that they hold, the lowest bits first. Constants
 /// are the same bytes under another type.
@@ -64,46 +62,6 @@ fn extent(node: &Node<'_>, name: &str) -> Accepted<i64> {
         extent if (1..1 << 31).contains(&extent) => Ok(extent),
         extent => Err(attribute_error(name, format!("an extent of {extent}"))),
     }
-}
-
-/// Numbers `[.., k]` of blocks along the last axis as floats of a type: less their zero points,
-/// times their scales, both `[.., blocks]`.
-pub(super) fn block_values(
-    graph: &mut Graph,
-    numbers: &Operand,
-    scales: &Operand,
-    points: &Operand,
-    block: i64,
-) -> Accepted<Operand> {
-    let axis = numbers.rank() - 1;
-    let wide = graph.widen(scales)?;
-    let value = graph.cast(numbers, wide.dtype())?;
-    let points = graph.cast(points, wide.dtype())?;
-    let points = match points.rank() {
-        0 => points,
-        _ => repeat_blocks(graph, &points, axis, block, numbers.shape())?,
-    };
-    let centred = graph.sub(&value, &points)?;
-    let scales = repeat_blocks(graph, &wide, axis, block, numbers.shape())?;
-    graph.mul(&centred, &scales)
-}
-
-/// `[.., n] = sum(k) a[.., k] * w[n, k]`
-pub(super) fn rows_product(graph: &mut Graph, a: &Operand, w: &Operand) -> Accepted<Operand> {
-    let Some(lead) = a.rank().checked_sub(1) else {
-        return Err(shape_error("a matrix product of a tensor without axes"));
-    };
-    let mut shape = a.shape().to_vec();
-    shape[lead].clone_from(&w.shape()[1]);
-    let a = graph.refine(a, &shape)?;
-    let mut extents = shape[..lead].to_vec();
-    extents.extend([w.shape()[0].clone(), w.shape()[1].clone()]);
-    let axes: Vec<Expr> = (0..lead + 2).map(IterationSpace::axis).collect();
-    let read = [&axes[..lead], &axes[lead + 1..]].concat();
-    let space =
-        IterationSpace { extents, parallel: lead + 1, operands: vec![read, axes[lead..].to_vec()] };
-    let dtype = a.dtype();
-    graph.contract(space, &a, w, graph::accumulator_of(dtype), dtype)
 }
 
 /// `MatMulNBits`: a product with weights `[n, k]` of few bits, in blocks along `k`. The attribute

@@ -1,0 +1,254 @@
+//! A language model as an executable whose keys and values lie in a state.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use base::{Diagnostic, Diagnostics, Result, codes};
+use tensor::{DType, Tensor};
+use tilewright::compiled::{GgufModel, Source, compile_source};
+use tilewright::{Executable, ModelState, Options};
+
+use crate::tokenizer::TextTokenizer;
+
+/// How many tokens a run takes, least first: a prompt is cut into the largest, and what is left is
+/// filled up to the least that holds it.
+const RUNS: [usize; 3] = [1, 16, 128];
+
+/// The least number of places that a run sees; more are as many times two as it takes.
+const LEAST_PLACES: usize = 256;
+
+/// Tokens up to this many are run one by one: what reads a whole prompt at once is compiled for
+/// longer ones.
+const FEW: usize = 4;
+
+/// A language model, ready to run. Any number of [`TextContext`]s may use it at once.
+pub struct LanguageModel {
+    /// For one token, whose products read weights as they are stored.
+    one: Arc<Executable>,
+    /// For several, whose products read them as numbers; made when it is first used.
+    many: Mutex<Option<Arc<Executable>>>,
+    source: Source,
+    options: Options,
+    tokenizer: TextTokenizer,
+    model: Arc<GgufModel>,
+}
+
+impl LanguageModel {
+    /// Reads and compiles a model file.
+    ///
+    /// # Errors
+    /// `TW0303` and the like for files that cannot be read; `TW0103` for one that is no GGUF file,
+    /// and what [`TextTokenizer::of`] refuses.
+    pub fn read(path: impl AsRef<Path>, options: &Options) -> Result<LanguageModel> {
+        let path = path.as_ref();
+        let source = Source::read(path, &options.limits)?;
+        let Source::Gguf(model) = &source else {
+            let message = "the file is no language model in the GGUF format";
+            return Err(Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
+                .at(path.display().to_string())
+                .because("a text is generated with the tokenizer that such a file holds")
+                .remedy("convert the model to GGUF, or run it with `tilewright run`")
+                .into());
+        };
+        let model = model.clone();
+        let tokenizer = TextTokenizer::of(model.file())?;
+        if tokenizer.len() > model.vocabulary() {
+            let (tokens, rows) = (tokenizer.len(), model.vocabulary());
+            let message = format!("the tokenizer has {tokens} tokens, the model {rows}");
+            return Err(Diagnostic::error(codes::NOT_GGUF, message)
+                .because("each token of the tokenizer needs a row of the embedding")
+                .remedy("convert the model anew")
+                .into());
+        }
+        let mut options = options.clone();
+        let (_, outputs) = source.declared(&options)?;
+        for output in &outputs {
+            if let Some(name) = output.name.strip_prefix("present.") {
+                options.updates.insert(output.name.clone(), format!("past.{name}"));
+            }
+        }
+        let single = options.clone().with_dim("tokens", 1).with_dim("rows", 1);
+        let one = Arc::new(compile_source(source.clone(), &single)?);
+        Ok(LanguageModel { one, many: Mutex::default(), source, options, tokenizer, model })
+    }
+
+    /// The tokenizer.
+    #[must_use]
+    pub fn tokenizer(&self) -> &TextTokenizer {
+        &self.tokenizer
+    }
+
+    /// How many times code has been made so far.
+    #[must_use]
+    pub fn compiles(&self) -> usize {
+        let many = self.many.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = |executable: &Arc<Executable>| executable.statistics().compiles;
+        count(&self.one) + many.as_ref().map_or(0, count)
+    }
+
+    /// The executable for runs of so many tokens.
+    fn executable(&self, tokens: usize) -> Result<Arc<Executable>> {
+        if tokens == 1 {
+            return Ok(self.one.clone());
+        }
+        let mut many = self.many.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(made) = &*many {
+            return Ok(made.clone());
+        }
+        let made = Arc::new(compile_source(self.source.clone(), &self.options)?);
+        Ok(many.insert(made).clone())
+    }
+
+    /// How many tokens the model was made for.
+    #[must_use]
+    pub fn trained_places(&self) -> usize {
+        self.model.context()
+    }
+
+    /// The chat template of the file.
+    ///
+    /// # Errors
+    /// It is no text.
+    pub fn chat_template(&self) -> Result<Option<&str>> {
+        Ok(self.model.file().text("tokenizer.chat_template")?)
+    }
+
+    /// A text without tokens, with room for so many.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn context(&self, places: usize) -> Result<TextContext<'_>> {
+        // A run writes whole, so there is room for what it is filled up with.
+        let most = RUNS[RUNS.len() - 1];
+        let reserved = (places.max(1) + most).next_multiple_of(LEAST_PLACES);
+        let extents = BTreeMap::from([("places".to_owned(), reserved)]);
+        let state = self.one.new_state(&extents)?;
+        Ok(TextContext { model: self, state, tokens: Vec::new(), places: places.max(1), reserved })
+    }
+}
+
+/// A text that grows, of one model.
+pub struct TextContext<'m> {
+    model: &'m LanguageModel,
+    state: ModelState,
+    tokens: Vec<u32>,
+    /// How many tokens there may be.
+    places: usize,
+    /// How many the memory has room for.
+    reserved: usize,
+}
+
+impl<'m> TextContext<'m> {
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &'m LanguageModel {
+        self.model
+    }
+
+    /// The tokens so far.
+    #[must_use]
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// How many tokens there is still room for.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.places - self.tokens.len()
+    }
+
+    /// Goes back to the first so many tokens.
+    pub fn truncate(&mut self, tokens: usize) {
+        self.tokens.truncate(tokens);
+    }
+
+    /// Takes tokens in; the logits of what follows the last of them.
+    ///
+    /// # Errors
+    /// No tokens; more than there is room for; one that the model does not have; faults while
+    /// running. The text is what it was before.
+    pub fn feed(&mut self, tokens: &[u32]) -> Result<Vec<f32>> {
+        let rows = self.take(tokens, false)?;
+        rows.into_iter().next_back().ok_or_else(|| Diagnostics::internal("no row of logits"))
+    }
+
+    /// Takes tokens in; the logits of what follows each of them.
+    ///
+    /// # Errors
+    /// As [`Self::feed`].
+    pub fn feed_all(&mut self, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
+        self.take(tokens, true)
+    }
+
+    fn take(&mut self, tokens: &[u32], every: bool) -> Result<Vec<Vec<f32>>> {
+        self.check(tokens)?;
+        let before = self.tokens.len();
+        let mut rows = Vec::new();
+        let mut left = tokens;
+        while !left.is_empty() {
+            let most = RUNS[RUNS.len() - 1];
+            let fits = RUNS.into_iter().find(|&count| count >= left.len());
+            // Rows of logits are of one run.
+            let count = if left.len() <= FEW && !every { 1 } else { fits.unwrap_or(most) };
+            let (now, rest) = left.split_at(left.len().min(count));
+            let outcome = self.run(now, count, every);
+            let own = outcome.inspect_err(|_| self.tokens.truncate(before))?;
+            self.tokens.extend(now);
+            if every || rest.is_empty() {
+                rows.extend(own);
+            }
+            left = rest;
+        }
+        Ok(rows)
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<()> {
+        let refuse = |message: String, reason: &str, remedy: &str| {
+            let found = Diagnostic::error(codes::INDEX_OUT_OF_RANGE, message).at("the tokens");
+            Err(found.because(reason).remedy(remedy).into())
+        };
+        if tokens.is_empty() {
+            let reason = "a model says what follows a token";
+            return refuse("there are no tokens".to_owned(), reason, "give a text");
+        }
+        let vocabulary = self.model.model.vocabulary();
+        if let Some(token) = tokens.iter().find(|token| **token as usize >= vocabulary) {
+            let message = format!("there is no token {token}: the model has {vocabulary}");
+            return refuse(message, "it has no row in the embedding", "use the model's tokenizer");
+        }
+        if tokens.len() > self.room() {
+            let (more, room, all) = (tokens.len(), self.room(), self.places);
+            let message = format!("{more} tokens do not fit: there is room for {room} of {all}");
+            let reason = "keys and values of all tokens are kept";
+            return refuse(message, reason, "shorten the text, or give `--context` more");
+        }
+        Ok(())
+    }
+
+    /// Runs the model on tokens, filled up to a number of them.
+    fn run(&mut self, tokens: &[u32], count: usize, every: bool) -> Result<Vec<Vec<f32>>> {
+        let first = self.tokens.len();
+        let mut ids: Vec<i64> = tokens.iter().map(|&token| i64::from(token)).collect();
+        ids.resize(count, 0);
+        let last = tokens.len() as i64 - 1;
+        let rows: Vec<i64> = if every { (0..count as i64).collect() } else { vec![last] };
+        let seen = (first + count).next_power_of_two().max(LEAST_PLACES).min(self.reserved);
+        self.state.set_extent("places", seen)?;
+        let tensor = |values: &[i64]| Tensor::from_slice(&[values.len()], values);
+        let (ids, rows) = (tensor(&ids), tensor(&rows));
+        let position = Tensor::from_slice(&[], &[first as i64]);
+        let inputs = [("tokens", &ids), ("position", &position), ("rows", &rows)];
+        let executable = self.model.executable(count)?;
+        let outputs = executable.run_updating(&inputs, &mut self.state)?;
+        let logits = outputs.tensor("logits")?;
+        let width = self.model.model.vocabulary();
+        if logits.dtype() != DType::F32 || logits.len() != rows.len() * width {
+            return Err(Diagnostics::internal("logits of another shape"));
+        }
+        let float = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+        let kept = if every { tokens.len() } else { 1 };
+        let rows = logits.bytes().chunks_exact(4 * width).take(kept);
+        Ok(rows.map(|row| row.chunks_exact(4).map(float).collect()).collect())
+    }
+}

@@ -1,0 +1,261 @@
+//! Texts to tokens and back, as a GGUF file describes it.
+//!
+//! A file has one of two kinds of tokenizers: *byte pairs* (`pairs.rs`), which cuts a text into
+//! words by patterns and puts the bytes of each together by a list of pairs; and *SentencePiece*
+//! (`pieces.rs`), which puts characters together by the scores of what they become. In front of
+//! both, tokens that stand for themselves (the beginning of a turn, a name) are cut out.
+
+mod pairs;
+mod patterns;
+mod pieces;
+
+use std::collections::{BTreeSet, HashMap};
+
+use base::{Diagnostic, Result, codes};
+use tilewright::compiled::GgufFile;
+
+use pairs::Pairs;
+use pieces::Pieces;
+
+/// What a token is, by its number in files.
+const CONTROL: i64 = 3;
+const USER_DEFINED: i64 = 4;
+const UNUSED: i64 = 5;
+const BYTE: i64 = 6;
+
+/// The refusal of a tokenizer that contradicts itself.
+fn broken(reason: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(codes::NOT_GGUF, "the tokenizer of the file cannot be used")
+        .because(reason)
+        .remedy("convert the model anew")
+}
+
+/// The tokens of a model.
+#[derive(Debug)]
+pub struct TextTokenizer {
+    /// Their texts as the file has them.
+    texts: Vec<Vec<u8>>,
+    kinds: Vec<i64>,
+    kind: Kind,
+    /// Tokens that stand for themselves, by their first byte, longest first.
+    own: HashMap<u8, Vec<u32>>,
+    /// What stands in front of a text, and behind it, where the model wants that.
+    first: Option<u32>,
+    last: Option<u32>,
+    /// The tokens that keys name as beginning and end.
+    begin: Option<u32>,
+    end: Option<u32>,
+    /// Tokens that end what a model generates.
+    ends: BTreeSet<u32>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    Pairs(Box<Pairs>),
+    Pieces(Box<Pieces>),
+}
+
+impl TextTokenizer {
+    /// The tokenizer that a file describes.
+    ///
+    /// # Errors
+    /// `TW0103` for a kind that is not known; `TW0120` for one that contradicts itself.
+    pub fn of(file: &GgufFile) -> Result<TextTokenizer> {
+        let name = file.text("tokenizer.ggml.model")?;
+        let Some(name) = name else { return Err(broken("the file has no tokenizer").into()) };
+        let texts = file.texts("tokenizer.ggml.tokens")?.unwrap_or_default();
+        let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.to_vec()).collect();
+        if texts.is_empty() || u32::try_from(texts.len()).is_err() {
+            return Err(broken(format!("it has {} tokens", texts.len())).into());
+        }
+        let numbers = |key: &str| -> Result<Option<Vec<f64>>> {
+            let found = file.numbers(key)?;
+            if found.as_ref().is_some_and(|found| found.len() != texts.len()) {
+                return Err(broken(format!("\"{key}\" has not one number for each token")).into());
+            }
+            Ok(found)
+        };
+        let kinds = numbers("tokenizer.ggml.token_type")?;
+        let kinds: Vec<i64> = match kinds {
+            Some(kinds) => kinds.into_iter().map(|kind| kind as i64).collect(),
+            None => vec![1; texts.len()],
+        };
+        let mut ids: HashMap<&[u8], u32> = HashMap::new();
+        for (id, text) in (0..).zip(&texts) {
+            ids.entry(text).or_insert(id);
+        }
+        let kind = match name {
+            "gpt2" => Kind::Pairs(Box::new(Pairs::of(file, &ids)?)),
+            "llama" => {
+                let scores = numbers("tokenizer.ggml.scores")?;
+                let scores = scores.ok_or_else(|| broken("its tokens have no scores"))?;
+                let space = file.truth("tokenizer.ggml.add_space_prefix")?.unwrap_or(true);
+                Kind::Pieces(Box::new(Pieces::of(&ids, &kinds, scores, space)))
+            }
+            other => {
+                let message = format!("tokenizers of the kind \"{other}\" are not supported");
+                return Err(Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
+                    .at("key \"tokenizer.ggml.model\"")
+                    .because("byte pairs (\"gpt2\") and SentencePiece (\"llama\") are")
+                    .remedy("use a model with one of these")
+                    .into());
+            }
+        };
+        let mut own: HashMap<u8, Vec<u32>> = HashMap::new();
+        for (id, text) in (0_u32..).zip(&texts) {
+            if matches!(kinds[id as usize], CONTROL | USER_DEFINED)
+                && let Some(&byte) = text.first()
+            {
+                own.entry(byte).or_default().push(id);
+            }
+        }
+        for ids in own.values_mut() {
+            ids.sort_by_key(|&id| std::cmp::Reverse(texts[id as usize].len()));
+        }
+        let count = texts.len();
+        let named = |key: &str| -> Result<Option<u32>> {
+            let key = format!("tokenizer.ggml.{key}_token_id");
+            match file.integer(&key)? {
+                Some(id) if (0..count as i64).contains(&id) => Ok(Some(id as u32)),
+                Some(id) => Err(broken(format!("\"{key}\" is {id}, of {count} tokens")).into()),
+                None => Ok(None),
+            }
+        };
+        let adds = |what: &str| file.truth(&format!("tokenizer.ggml.add_{what}_token"));
+        let is_piece = matches!(kind, Kind::Pieces(_));
+        let mut ends: BTreeSet<u32> = BTreeSet::new();
+        for key in ["eos", "eot", "eom"] {
+            ends.extend(named(key)?);
+        }
+        // Turns end with tokens that keys need not name.
+        let turns: [&[u8]; 5] =
+            [b"<|im_end|>", b"<|eot_id|>", b"<end_of_turn>", b"<|end|>", b"<|endoftext|>"];
+        ends.extend(
+            turns
+                .iter()
+                .filter_map(|turn| ids.get(turn).copied())
+                .filter(|&id| matches!(kinds[id as usize], CONTROL | USER_DEFINED)),
+        );
+        let implied = matches!(&kind, Kind::Pairs(pairs) if pairs.begins_texts());
+        let first = adds("bos")?.unwrap_or(is_piece || implied);
+        let (begin, end) = (named("bos")?, named("eos")?);
+        let first = begin.filter(|_| first);
+        let last = if adds("eos")?.unwrap_or(false) { end } else { None };
+        drop(ids);
+        Ok(TextTokenizer { texts, kinds, kind, own, first, last, begin, end, ends })
+    }
+
+    /// How many tokens there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.texts.len()
+    }
+
+    /// Whether there are none, which is never so.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.texts.is_empty()
+    }
+
+    /// Whether a token ends what a model generates.
+    #[must_use]
+    pub fn ends(&self, token: u32) -> bool {
+        self.ends.contains(&token)
+    }
+
+    /// The text of the token that begins texts; empty if there is none.
+    #[must_use]
+    pub fn first_text(&self) -> String {
+        let text = self.begin.map(|id| String::from_utf8_lossy(&self.texts[id as usize]));
+        text.map_or_else(String::new, |text| text.into_owned())
+    }
+
+    /// The text of the token that ends texts; empty if there is none.
+    #[must_use]
+    pub fn last_text(&self) -> String {
+        let text = self.end.map(|id| String::from_utf8_lossy(&self.texts[id as usize]));
+        text.map_or_else(String::new, |text| text.into_owned())
+    }
+
+    /// The tokens of a text, with what the model wants around it. Where `control`, texts of tokens
+    /// that stand for themselves become those tokens; in what others wrote they should not.
+    #[must_use]
+    pub fn encode(&self, text: &str, control: bool) -> Vec<u32> {
+        let mut tokens: Vec<u32> = self.first.into_iter().collect();
+        self.encode_plain(text, control, &mut tokens);
+        // A template may have written the first token already.
+        if self.first.is_some() && tokens.len() > 1 && tokens[0] == tokens[1] && control {
+            tokens.remove(0);
+        }
+        tokens.extend(self.last);
+        tokens
+    }
+
+    /// The tokens of a text by itself: nothing stands around it, and what looks like a token that
+    /// stands for itself is text.
+    #[must_use]
+    pub fn encode_plain_text(&self, text: &str) -> Vec<u32> {
+        let mut tokens = Vec::new();
+        self.encode_plain(text, false, &mut tokens);
+        tokens
+    }
+
+    /// Adds the tokens of a text, without anything around it.
+    fn encode_plain(&self, text: &str, control: bool, tokens: &mut Vec<u32>) {
+        let bytes = text.as_bytes();
+        let (mut from, mut at) = (0, 0);
+        // Whether what comes next is a text's beginning, or follows a token that stands for itself.
+        let mut is_first = true;
+        while at < bytes.len() {
+            let own = self.own.get(&bytes[at]).into_iter().flatten().copied().find(|&id| {
+                (control || self.kinds[id as usize] == USER_DEFINED)
+                    && bytes[at..].starts_with(&self.texts[id as usize])
+            });
+            match own {
+                Some(id) => {
+                    self.encode_part(&text[from..at], is_first, tokens);
+                    tokens.push(id);
+                    at += self.texts[id as usize].len();
+                    (from, is_first) = (at, true);
+                }
+                None => at += 1,
+            }
+        }
+        self.encode_part(&text[from..], is_first, tokens);
+    }
+
+    fn encode_part(&self, text: &str, is_first: bool, tokens: &mut Vec<u32>) {
+        if text.is_empty() {
+            return;
+        }
+        match &self.kind {
+            Kind::Pairs(pairs) => pairs.encode(text, tokens),
+            Kind::Pieces(pieces) => pieces.encode(text, is_first, tokens),
+        }
+    }
+
+    /// The bytes that a token stands for. Tokens that only control a model stand for none.
+    #[must_use]
+    pub fn bytes_of(&self, token: u32, is_first: bool) -> Vec<u8> {
+        let number = token as usize;
+        let Some(text) = self.texts.get(number) else { return Vec::new() };
+        match (self.kinds[number], &self.kind) {
+            (CONTROL | UNUSED, _) => Vec::new(),
+            (USER_DEFINED, _) => text.clone(),
+            (BYTE, _) => pieces::byte_of(text).into_iter().collect(),
+            (_, Kind::Pairs(pairs)) => pairs.bytes(text),
+            (_, Kind::Pieces(pieces)) => pieces.bytes(text, is_first),
+        }
+    }
+
+    /// The text of tokens; bytes that are no characters become a sign for that.
+    #[must_use]
+    pub fn decode(&self, tokens: &[u32]) -> String {
+        let mut bytes = Vec::new();
+        for &token in tokens {
+            let own = self.bytes_of(token, bytes.is_empty());
+            bytes.extend(own);
+        }
+        String::from_utf8_lossy(&bytes).into_owned()
+    }
+}

@@ -1,0 +1,148 @@
+//! Byte pairs: a text is cut into words, and the bytes of each word are put together, pair by pair
+//! in the order of a list.
+//!
+//! Source: Sennrich, Haddow and Birch, "Neural Machine Translation of Rare Words with Subword
+//! Units", 2016; over bytes as GPT-2 has it, in whose files a byte is written as a character.
+
+use std::collections::{BinaryHeap, HashMap};
+
+use std::cmp::Reverse;
+
+use base::{Diagnostic, Result, codes};
+use tilewright::compiled::GgufFile;
+
+use super::broken;
+use super::patterns::{Cutter, Style};
+
+/// Pairs of tokens, and what they become.
+#[derive(Debug)]
+pub(super) struct Pairs {
+    cutter: Cutter,
+    style: &'static Style,
+    /// What two tokens become, and its place in the list.
+    joined: HashMap<(u32, u32), (u32, u32)>,
+    /// The token of each byte.
+    bytes: [Option<u32>; 256],
+    /// Whole words that are tokens whatever their pairs are, where the style says so.
+    words: HashMap<Vec<u8>, u32>,
+    /// The byte of a character.
+    of_character: HashMap<char, u8>,
+}
+
+/// The character that a byte is written as: itself where that can be seen, else one behind 255.
+fn character(byte: u8) -> char {
+    let seen = |byte: u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
+    if seen(byte) {
+        return char::from(byte);
+    }
+    let before = (0..byte).filter(|&other| !seen(other)).count() as u32;
+    char::from_u32(256 + before).unwrap_or(char::REPLACEMENT_CHARACTER)
+}
+
+impl Pairs {
+    pub(super) fn of(file: &GgufFile, ids: &HashMap<&[u8], u32>) -> Result<Pairs> {
+        let name = file.text("tokenizer.ggml.pre")?.unwrap_or("gpt-2");
+        let style = Style::find(name).ok_or_else(|| {
+            let message = format!("texts cut into words as \"{name}\" are not supported");
+            Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
+                .at("key \"tokenizer.ggml.pre\"")
+                .because(format!("these are known: {}", Style::names().join(", ")))
+                .remedy("use a model with one of these")
+        })?;
+        let cutter = Cutter::new(style)?;
+        let merges = file.texts("tokenizer.ggml.merges")?;
+        let merges = merges.ok_or_else(|| broken("it has no list of pairs"))?;
+        let mut joined = HashMap::new();
+        for (rank, merge) in (0_u32..).zip(merges) {
+            // The space between both is not the first byte of a pair.
+            let place = merge.iter().skip(1).position(|&byte| byte == b' ').map(|at| at + 1);
+            let Some(place) = place else {
+                return Err(broken(format!("pair {rank} of its list is no pair")).into());
+            };
+            let (left, right) = (&merge[..place], &merge[place + 1..]);
+            let whole = [left, right].concat();
+            let found = ids.get(left).zip(ids.get(right)).zip(ids.get(&whole[..]));
+            // What is no token is never made.
+            if let Some(((&left, &right), &whole)) = found {
+                joined.entry((left, right)).or_insert((rank, whole));
+            }
+        }
+        let mut bytes = [None; 256];
+        for byte in 0..=255_u8 {
+            let text = character(byte).to_string();
+            bytes[usize::from(byte)] = ids.get(text.as_bytes()).copied();
+        }
+        let of_character = (0..=255).map(|byte| (character(byte), byte)).collect();
+        let words = match style.whole_words {
+            true => ids.iter().map(|(text, id)| (text.to_vec(), *id)).collect(),
+            false => HashMap::new(),
+        };
+        Ok(Pairs { cutter, style, joined, bytes, words, of_character })
+    }
+
+    /// Whether texts begin with a token where the file does not say.
+    pub(super) fn begins_texts(&self) -> bool {
+        self.style.begins_texts
+    }
+
+    pub(super) fn bytes(&self, text: &[u8]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        for character in String::from_utf8_lossy(text).chars() {
+            match self.of_character.get(&character) {
+                Some(&byte) => bytes.push(byte),
+                None => bytes.extend(character.to_string().as_bytes()),
+            }
+        }
+        bytes
+    }
+
+    pub(super) fn encode(&self, text: &str, tokens: &mut Vec<u32>) {
+        for word in self.cutter.words(text) {
+            if !self.words.is_empty() {
+                let written: String = word.bytes().map(character).collect();
+                if let Some(&id) = self.words.get(written.as_bytes()) {
+                    tokens.push(id);
+                    continue;
+                }
+            }
+            self.encode_word(word, tokens);
+        }
+    }
+
+    fn encode_word(&self, word: &str, tokens: &mut Vec<u32>) {
+        let bytes = word.bytes().filter_map(|byte| self.bytes[usize::from(byte)]);
+        let mut parts: Vec<Option<u32>> = bytes.map(Some).collect();
+        let count = parts.len();
+        let mut behind: Vec<usize> = (1..=count).collect();
+        let mut before: Vec<Option<usize>> = (0..count).map(|at| at.checked_sub(1)).collect();
+        let mut pairs = BinaryHeap::new();
+        let offer =
+            |parts: &[Option<u32>], left: usize, right: usize, pairs: &mut BinaryHeap<_>| {
+                let pair = parts[left].zip(parts.get(right).copied().flatten());
+                if let Some(pair) = pair
+                    && let Some(&(rank, whole)) = self.joined.get(&pair)
+                {
+                    pairs.push(Reverse((rank, left, right, pair, whole)));
+                }
+            };
+        for right in 1..count {
+            offer(&parts, right - 1, right, &mut pairs);
+        }
+        while let Some(Reverse((_, left, right, pair, whole))) = pairs.pop() {
+            if parts[left] != Some(pair.0) || parts[right] != Some(pair.1) || behind[left] != right
+            {
+                continue;
+            }
+            (parts[left], parts[right]) = (Some(whole), None);
+            behind[left] = behind[right];
+            if let Some(own) = before.get_mut(behind[left]) {
+                *own = Some(left);
+            }
+            offer(&parts, left, behind[left], &mut pairs);
+            if let Some(first) = before[left] {
+                offer(&parts, first, left, &mut pairs);
+            }
+        }
+        tokens.extend(parts.into_iter().flatten());
+    }
+}

@@ -1,0 +1,281 @@
+//! The parts that architectures are written with: embedding, norms, products, attention over what
+//! is kept of the tokens before, and logits.
+//!
+//! Shapes are written with `t` for the tokens of a run, `w` for the width, `g` for heads of keys,
+//! `d` for the size of a head, `p` for the places of the cache.
+
+use base::codes;
+use front::{
+    Accepted, Graph, Heads, Operand, PortExtent, Scores, attend, rotated, rows_product, standardize,
+};
+use graph::{Op, ValueId};
+use sym::Expr;
+use tensor::{DType, ScalarFunction as F, Tensor};
+
+use crate::configuration::{Configuration, Keys};
+use crate::file::{GgufFile, TensorEntry, damaged};
+
+/// A model that is being written.
+pub(crate) struct Decoder<'m> {
+    pub(crate) file: &'m GgufFile,
+    pub(crate) shape: &'m Configuration,
+    pub(crate) graph: Graph,
+    tokens: Operand,
+    /// The place of each token: i64 `[t]`.
+    places: Operand,
+    rows: Operand,
+    /// How many places there are to see, as the inputs declare it.
+    extent: PortExtent,
+    /// The same in the graph.
+    length: Expr,
+    /// Cosines and sines of the tokens' angles, each `[1, 1, t, d / 2]`.
+    angles: Option<(Operand, Operand)>,
+    /// Keys and values as a run leaves them, by name.
+    kept: Vec<(String, ValueId)>,
+}
+
+/// What an attention does besides what all do.
+#[derive(Default)]
+pub(crate) struct Variation {
+    /// Whether the pairs that are rotated together are neighbours.
+    pub(crate) interleaved: bool,
+    /// The factor of scores, where it is not one over the root of a head's size.
+    pub(crate) scale: Option<f64>,
+    /// The bound that scores approach; 0 is none.
+    pub(crate) cap: f64,
+    /// How far back a token sees, its own place included.
+    pub(crate) window: Option<i64>,
+}
+
+impl<'m> Decoder<'m> {
+    /// Begins a model with the inputs of these extents.
+    pub(crate) fn new(
+        file: &'m GgufFile,
+        shape: &'m Configuration,
+        mut graph: Graph,
+        [tokens, position, rows]: [&[PortExtent]; 3],
+        extent: PortExtent,
+    ) -> Accepted<Decoder<'m>> {
+        let tokens = graph.parameter("tokens", DType::I64, tokens)?;
+        let position = graph.parameter("position", DType::I64, position)?;
+        let rows = graph.parameter("rows", DType::I64, rows)?;
+        let count = graph.iota(DType::I64, tokens.shape(), 0)?;
+        let places = graph.add(&count, &position)?;
+        let length = Expr::ZERO;
+        let (angles, kept) = (None, Vec::new());
+        Ok(Decoder { file, shape, graph, tokens, places, rows, extent, length, angles, kept })
+    }
+
+    /// The keys of the architecture.
+    pub(crate) fn keys(&self) -> Keys<'m> {
+        Keys { file: self.file, architecture: &self.shape.architecture }
+    }
+
+    /// Whether the file has a tensor.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.file.tensors.contains_key(name)
+    }
+
+    fn entry(&self, name: &str, shape: &[i64]) -> Accepted<&'m TensorEntry> {
+        let Some(entry) = self.file.tensors.get(name) else {
+            return Err(damaged(format!("the tensor \"{name}\" is missing")));
+        };
+        if !entry.shape.iter().map(|&extent| extent as i64).eq(shape.iter().copied()) {
+            let own = &entry.shape;
+            let reason = format!("its shape is {own:?}, where the keys ask for {shape:?}");
+            return Err(damaged(reason).at(format!("tensor \"{name}\"")));
+        }
+        Ok(entry)
+    }
+
+    /// A tensor as it is stored.
+    fn stored(&self, name: &str, entry: &TensorEntry) -> Accepted<Operand> {
+        let (dtype, shape) = entry.format.stored(&entry.shape);
+        let tensor = Tensor::from_bytes(dtype, &shape, entry.bytes.clone()).map_err(damaged)?;
+        Ok(Operand::of_weight(name.to_owned(), tensor))
+    }
+
+    /// A vector, or another tensor whose rows are no blocks, in f32.
+    pub(crate) fn vector(&mut self, name: &str, extent: i64) -> Accepted<Operand> {
+        let entry = self.entry(name, &[extent])?;
+        if entry.format.elements != 1 {
+            return Err(damaged("a vector in blocks").at(format!("tensor \"{name}\"")));
+        }
+        let stored = self.stored(name, entry)?;
+        entry.format.numbers(&mut self.graph, &stored)
+    }
+
+    fn locate(&mut self, name: &str, what: &str) {
+        let location = self.graph.builder.locations().node(name.to_owned(), what.to_owned());
+        self.graph.builder.set_location(location);
+    }
+
+    /// The rows of the embedding that are the tokens: `[t, w]`.
+    pub(crate) fn embedding(&mut self) -> Accepted<Operand> {
+        let name = "token_embd.weight";
+        self.locate(name, "embedding");
+        let entry = self.entry(name, &[self.shape.vocabulary, self.shape.width])?;
+        let stored = self.stored(name, entry)?;
+        let index = std::slice::from_ref(&self.tokens);
+        let rows = self.graph.gather(&stored, &[0], index, 0, 0)?;
+        entry.format.numbers(&mut self.graph, &rows)
+    }
+
+    /// `x` over the root of its mean square along the last axis, times a vector.
+    pub(crate) fn norm(&mut self, x: &Operand, name: &str) -> Accepted<Operand> {
+        let name = format!("{name}.weight");
+        self.locate(&name, "norm");
+        let last = x.rank() - 1;
+        let extent = x.shape()[last].as_constant().unwrap_or(0);
+        let weight = self.vector(&name, extent)?;
+        let epsilon = self.shape.epsilon;
+        let (normal, _) = front::over_root_mean_square(&mut self.graph, x, &[last], epsilon)?;
+        self.graph.mul(&normal, &weight)
+    }
+
+    /// `x` with mean 0 and variance 1 along the last axis.
+    pub(crate) fn standardised(&mut self, x: &Operand) -> Accepted<Operand> {
+        let (normal, ..) = standardize(&mut self.graph, x, &[x.rank() - 1], self.shape.epsilon)?;
+        Ok(normal)
+    }
+
+    /// The product with a matrix `[outputs, inputs]`, and its bias where the file has one.
+    pub(crate) fn product(&mut self, x: &Operand, name: &str, outputs: i64) -> Accepted<Operand> {
+        let (weight, bias) = (format!("{name}.weight"), format!("{name}.bias"));
+        self.locate(&weight, "product");
+        let inputs = x.shape()[x.rank() - 1].as_constant().unwrap_or(0);
+        let entry = self.entry(&weight, &[outputs, inputs])?;
+        let stored = self.stored(&weight, entry)?;
+        let numbers = entry.format.numbers(&mut self.graph, &stored)?;
+        let result = rows_product(&mut self.graph, x, &numbers)?;
+        if !self.has(&bias) {
+            return Ok(result);
+        }
+        let bias = self.vector(&bias, outputs)?;
+        self.graph.add(&result, &bias)
+    }
+
+    /// `[t, h * d]` as `[1, h, t, d]`.
+    pub(crate) fn heads(&mut self, x: &Operand, heads: i64) -> Accepted<Operand> {
+        let shape =
+            [Expr::ONE, x.shape()[0].clone(), Expr::from(heads), Expr::from(self.shape.head)];
+        let split = self.graph.reshape(x, &shape)?;
+        self.graph.transpose(&split, &[0, 2, 1, 3])
+    }
+
+    /// Cosines and sines of the angles that places turn pairs by. A tensor may divide them.
+    fn turns(&mut self) -> Accepted<(Operand, Operand)> {
+        if let Some(angles) = &self.angles {
+            return Ok(angles.clone());
+        }
+        let (half, size) = (self.shape.rotated / 2, self.shape.rotated as f64);
+        let stretch = self.shape.stretch;
+        let angle = |pair: i64| {
+            let turn = (1.0 / self.shape.base.powf(2.0 * pair as f64 / size)) as f32;
+            (f64::from(turn) / stretch) as f32
+        };
+        let turns: Vec<f32> = (0..half).map(angle).collect();
+        let turns = Tensor::from_slice(&[turns.len()], &turns);
+        let mut turns = Operand::of_weight("rope.turns".to_owned(), turns);
+        let name = ["rope_freqs.weight", "rope_factors_short.weight"];
+        if let Some(name) = name.into_iter().find(|name| self.has(name)) {
+            let factors = self.vector(name, half)?;
+            turns = self.graph.div(&turns, &factors)?;
+        }
+        self.locate("rope", "angles");
+        let places = self.graph.cast(&self.places, DType::F32)?;
+        let count = places.shape()[0].clone();
+        let places = self.graph.reshape(&places, &[Expr::ONE, Expr::ONE, count, Expr::ONE])?;
+        let angles = self.graph.mul(&places, &turns)?;
+        let magnitude = self.keys().factor("rope.scaling.attn_factor")?;
+        let mut of = |function: F| {
+            let value = self.graph.map(function, &[&angles])?;
+            if magnitude == 1.0 { Ok(value) } else { self.graph.mul_number(&value, magnitude) }
+        };
+        let pair = (of(F::Cos)?, of(F::Sin)?);
+        self.angles = Some(pair.clone());
+        Ok(pair)
+    }
+
+    /// What has been kept under a name, with the rows of this run `[1, g, t, d]` at their places:
+    /// `[1, g, p, d]`.
+    fn keep(&mut self, new: &Operand, name: &str) -> Accepted<Operand> {
+        let shape = self.shape;
+        let extents = [
+            self.extent.clone(),
+            PortExtent::Fixed(shape.key_heads as usize),
+            PortExtent::Fixed(shape.head as usize),
+        ];
+        let past = self.graph.parameter(&format!("past.{name}"), DType::F32, &extents)?;
+        let turned = self.graph.transpose(new, &[0, 2, 1, 3])?;
+        let rows = self.graph.reshape(&turned, &turned.shape().to_vec()[1..])?;
+        let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+        let places = std::slice::from_ref(&self.places);
+        let present = self.graph.scatter(&past, &rows, places, op)?;
+        let id = self.graph.data(&present)?;
+        self.kept.push((format!("present.{name}"), id));
+        self.length = past.shape()[0].clone();
+        let whole = self.graph.reshape(&present, &[&[Expr::ONE], present.shape()].concat())?;
+        self.graph.transpose(&whole, &[0, 2, 1, 3])
+    }
+
+    /// Attention of queries `[1, h, t, d]` over keys and values `[1, g, t, d]` and those before
+    /// them: `[t, h * d]`.
+    pub(crate) fn attention(
+        &mut self,
+        layer: i64,
+        heads: Heads,
+        variation: &Variation,
+    ) -> Accepted<Operand> {
+        self.locate(&format!("blk.{layer}.attention"), "attention");
+        let Heads { mut query, mut key, value } = heads;
+        for x in [&mut query, &mut key] {
+            let (turns, size) = (self.turns()?, self.shape.rotated);
+            *x = rotated(&mut self.graph, x, turns, size, variation.interleaved)?;
+        }
+        let key = self.keep(&key, &format!("{layer}.keys"))?;
+        let value = self.keep(&value, &format!("{layer}.values"))?;
+        let graph = &mut self.graph;
+        let place = graph.iota(DType::I64, std::slice::from_ref(&self.length), 0)?;
+        let count = self.places.shape()[0].clone();
+        let own = graph.reshape(&self.places, &[count.clone(), Expr::ONE])?;
+        let mut allowed = graph.less_equal(&place, &own)?;
+        if let Some(window) = variation.window {
+            let width = graph.number(DType::I64, window as f64);
+            let first = graph.sub(&own, &width)?;
+            let inside = graph.greater(&place, &first)?;
+            allowed = graph.and(&allowed, &inside)?;
+        }
+        let scores = Scores { allowed: Some(allowed), cap: variation.cap, ..Scores::default() };
+        let scale = variation.scale.unwrap_or_else(|| 1.0 / (self.shape.head as f64).sqrt());
+        let [result, ..] = attend(graph, &Heads { query, key, value }, scale, &scores)?;
+        let turned = graph.transpose(&result, &[0, 2, 1, 3])?;
+        graph.reshape(&turned, &[count, Expr::from(self.shape.heads * self.shape.head)])
+    }
+
+    /// The rows whose logits are asked for: `[rows, w]`.
+    pub(crate) fn chosen(&mut self, x: &Operand) -> Accepted<Operand> {
+        self.graph.gather(x, &[0], std::slice::from_ref(&self.rows), 0, 0)
+    }
+
+    /// Logits of rows: the product with the output matrix, or the embedding where there is none.
+    pub(crate) fn logits(&mut self, x: &Operand) -> Accepted<Operand> {
+        let name = if self.has("output.weight") { "output" } else { "token_embd" };
+        self.product(x, name, self.shape.vocabulary)
+    }
+
+    /// Ends the model.
+    pub(crate) fn finish(mut self, logits: &Operand) -> Accepted<(Graph, Vec<(String, ValueId)>)> {
+        let mut results = vec![("logits".to_owned(), self.graph.data(logits)?)];
+        results.append(&mut self.kept);
+        Ok((self.graph, results))
+    }
+}
+
+/// The refusal of an architecture that is not in the table.
+pub(crate) fn unknown_architecture(name: &str, known: &[&str]) -> base::Diagnostic {
+    base::Diagnostic::error(codes::UNSUPPORTED_OPERATOR, format!("the architecture \"{name}\""))
+        .at("key \"general.architecture\"")
+        .because(format!("these are known: {}", known.join(", ")))
+        .remedy("export the model as ONNX")
+}

@@ -1,0 +1,168 @@
+//! A language model of a GGUF file: what it holds, and its graph as a graph function.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Limits, Result};
+use bytes::Bytes;
+use front::{Graph, ImportOptions, Imported, Port, PortExtent, with_shapes};
+use module::Module;
+use tensor::{DType, Kind};
+
+use crate::architectures;
+use crate::configuration::Configuration;
+use crate::decoder::{Decoder, unknown_architecture};
+use crate::file::{GgufFile, MetadataValue};
+
+/// A model as a file holds it.
+#[derive(Debug)]
+pub struct GgufModel {
+    file: GgufFile,
+    shape: Configuration,
+}
+
+impl GgufModel {
+    /// Whether a file begins as GGUF.
+    #[must_use]
+    pub fn is_one(bytes: &[u8]) -> bool {
+        GgufFile::is_one(bytes)
+    }
+
+    /// Reads the bytes of a file.
+    ///
+    /// # Errors
+    /// `TW0120` for what is damaged or cut off, or says what cannot be; limits that are exceeded.
+    pub fn read(bytes: Bytes, limits: &Limits) -> Result<GgufModel> {
+        let file = GgufFile::read(bytes, limits)?;
+        let shape = Configuration::read(&file)?;
+        Ok(GgufModel { file, shape })
+    }
+
+    /// What the file holds besides the graph: the tokenizer, among others.
+    #[must_use]
+    pub fn file(&self) -> &GgufFile {
+        &self.file
+    }
+
+    /// How many tokens there are.
+    #[must_use]
+    pub fn vocabulary(&self) -> usize {
+        self.shape.vocabulary as usize
+    }
+
+    /// How many places the model was made for.
+    #[must_use]
+    pub fn context(&self) -> usize {
+        self.shape.context as usize
+    }
+
+    /// Imports it in the shapes that the options give. The inputs are
+    ///
+    /// - `tokens`: i64 `[tokens]`,
+    /// - `position`: i64 `[]`, the place of the first of them,
+    /// - `rows`: i64 `[rows]`, the tokens behind which logits are asked for, counted from 0,
+    /// - `past.LAYER.keys` and `past.LAYER.values`: f32 `[places, heads of keys, size of a head]`.
+    ///
+    /// The outputs are `logits`, f32 `[rows, vocabulary]`, and `present.LAYER.keys` and
+    /// `present.LAYER.values`: what was given, with the rows of these tokens at their places. What
+    /// lies behind them is not read.
+    ///
+    /// # Errors
+    /// Options that do not fit; an architecture that is not known, or tensors that do not fit it.
+    pub fn import(&self, options: &ImportOptions) -> Result<Imported> {
+        let name = self.shape.architecture.as_str();
+        let Some(write) = architectures::find(name) else {
+            let known: Vec<&str> = architectures::ARCHITECTURES.iter().map(|row| row.0).collect();
+            return Err(unknown_architecture(name, &known).into());
+        };
+        let (inputs, _) = self.ports(options)?;
+        let shape = |number: usize| &inputs[number].shape[..];
+        let graph = Graph::new("main", options.limits.clone());
+        let shapes = [shape(0), shape(1), shape(2)];
+        let places = shape(3)[0].clone();
+        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, places)?;
+        let logits = write(&mut model)?;
+        let (graph, results) = model.finish(&logits)?;
+        let mut module = Module::default();
+        module.functions.push(Arc::new(graph.builder.finish(results)));
+        module.constants = graph.constants;
+        Ok(Imported::of_module(module))
+    }
+
+    /// Inputs and outputs in the shapes that the options give.
+    ///
+    /// # Errors
+    /// Options that do not fit.
+    pub fn ports(&self, options: &ImportOptions) -> Result<(Vec<Port>, Vec<Port>)> {
+        let free = |name: &str| PortExtent::Symbolic(name.to_owned());
+        let port = |name: String, dtype: DType, shape: Vec<PortExtent>| Port {
+            name,
+            dtype: Some(dtype),
+            shape,
+            kind: Kind::Tensor,
+        };
+        let kept = |prefix: &str| {
+            let (heads, head) = (self.shape.key_heads as usize, self.shape.head as usize);
+            let extents = vec![free("places"), PortExtent::Fixed(heads), PortExtent::Fixed(head)];
+            let names = (0..self.shape.layers).flat_map(|layer| {
+                ["keys", "values"].map(|part| format!("{prefix}.{layer}.{part}"))
+            });
+            names.map(|name| port(name, DType::F32, extents.clone())).collect::<Vec<Port>>()
+        };
+        let mut inputs = vec![
+            port("tokens".to_owned(), DType::I64, vec![free("tokens")]),
+            port("position".to_owned(), DType::I64, Vec::new()),
+            port("rows".to_owned(), DType::I64, vec![free("rows")]),
+        ];
+        inputs.extend(kept("past"));
+        let rows = vec![free("rows"), PortExtent::Fixed(self.vocabulary())];
+        let mut outputs = vec![port("logits".to_owned(), DType::F32, rows)];
+        outputs.extend(kept("present"));
+        Ok((with_shapes(inputs, options, &BTreeMap::new())?, outputs))
+    }
+
+    /// The architecture, as the file names it.
+    #[must_use]
+    pub fn architecture(&self) -> &str {
+        &self.shape.architecture
+    }
+
+    /// What the file says of the model in words and numbers, by key; arrays are left out.
+    #[must_use]
+    pub fn metadata(&self) -> BTreeMap<String, String> {
+        let text = |value: &MetadataValue| match value {
+            MetadataValue::Integer(value) => Some(value.to_string()),
+            MetadataValue::Float(value) => Some(value.to_string()),
+            MetadataValue::Bool(value) => Some(value.to_string()),
+            MetadataValue::Text(bytes) => Some(String::from_utf8_lossy(bytes).into_owned()),
+            MetadataValue::Array(_) => None,
+        };
+        let entries = self.file.metadata.iter();
+        entries.filter_map(|(key, value)| Some((key.clone(), text(value)?))).collect()
+    }
+
+    /// The elements and the bytes of all tensors.
+    #[must_use]
+    pub fn parameters(&self) -> (u64, u64) {
+        self.file.tensors.values().fold((0, 0), |(elements, bytes), tensor| {
+            let own: u64 = tensor.shape.iter().map(|&extent| extent as u64).product();
+            (elements.saturating_add(own), bytes + tensor.byte_count() as u64)
+        })
+    }
+
+    /// How many tensors there are of each format.
+    #[must_use]
+    pub fn formats(&self) -> BTreeMap<String, usize> {
+        let mut counts = BTreeMap::new();
+        for tensor in self.file.tensors.values() {
+            *counts.entry(tensor.format_name().to_owned()).or_default() += 1;
+        }
+        counts
+    }
+
+    /// Names of dimensions that are not fixed.
+    #[must_use]
+    pub fn dimensions(&self) -> Vec<String> {
+        ["places", "rows", "tokens"].map(str::to_owned).to_vec()
+    }
+}

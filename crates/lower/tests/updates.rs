@@ -1,0 +1,80 @@
+//! Donated parameters: changed where they lie, or not, with the reason.
+
+use backend::Target;
+use graph::{Function, FunctionBuilder, Op, TensorType, Type, ValueId};
+use lower::{LowerOptions, Lowered, Role};
+use module::Module;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tensor::{DType, ScalarFunction};
+
+/// A scatter of rows into a cache; what else is a result, `more` says.
+fn function(more: impl Fn(&mut FunctionBuilder, ValueId, ValueId) -> Vec<ValueId>) -> Function {
+    let mut builder = FunctionBuilder::new("main");
+    let ty = |dtype: DType, shape: &[i64]| {
+        let shape: Vec<sym::Expr> = shape.iter().map(|&extent| extent.into()).collect();
+        Type::Tensor(TensorType { dtype, shape: shape.into() })
+    };
+    let past = builder.parameter("past", ty(DType::F32, &[64, 8]));
+    let rows = builder.parameter("rows", ty(DType::F32, &[2, 8]));
+    let places = builder.parameter("places", ty(DType::I64, &[2]));
+    let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+    let present = builder.add(op, &[past, rows, places]).expect("a scatter")[0];
+    let mut results = vec![("present".to_owned(), present)];
+    for (number, value) in more(&mut builder, past, present).into_iter().enumerate() {
+        results.push((format!("more{number}"), value));
+    }
+    builder.finish(results)
+}
+
+fn lowered(function: Function) -> (Module, Lowered) {
+    let mut module = Module::default();
+    let inputs = function.parameters().len();
+    let id = module.functions.push(Arc::new(function));
+    let role = Role::Main { inputs, constants: Vec::new() };
+    let options = LowerOptions { donated: vec![(0, 0)], ..LowerOptions::new(role) };
+    let target = Target::named("x86-64-v4").expect("a target");
+    let made = lower::lower(&mut module, id, &BTreeMap::new(), &target, &options);
+    let made = made.expect("a program");
+    let program = &module.programs[made.program];
+    memory_plan::check(program, &module.kernels).expect("a sound plan");
+    program::verify(program).expect("a sound program");
+    let text = program.to_string();
+    assert_eq!(program::parse(&text).expect("the text").to_string(), text);
+    (module, made)
+}
+
+fn reason(made: &Lowered) -> String {
+    let about = made.remarks.iter().find(|remark| remark.message.contains("changed in place"));
+    about.map_or_else(String::new, |remark| remark.message.clone())
+}
+
+#[test]
+fn what_nothing_else_reads_is_changed_in_place() {
+    let doubled = |builder: &mut FunctionBuilder, _: ValueId, present: ValueId| {
+        vec![builder.map(ScalarFunction::Add, &[present, present]).expect("a sum")]
+    };
+    let (module, made) = lowered(function(doubled));
+    assert_eq!(made.updates, [(0, 0)]);
+    let program = &module.programs[made.program];
+    let text = program.to_string();
+    assert!(text.contains("at output 0 updated"), "{text}");
+    // 2 rows of 8 numbers are written, not 64.
+    let naive = made.kernels[0].naive.kernel.to_string();
+    assert!(naive.contains("update f32") && !naive.contains("< 64"), "{naive}");
+}
+
+#[test]
+fn what_is_read_elsewhere_is_copied() {
+    let before = |builder: &mut FunctionBuilder, past: ValueId, _: ValueId| {
+        vec![builder.map(ScalarFunction::Neg, &[past]).expect("a map")]
+    };
+    let (_, made) = lowered(function(before));
+    assert_eq!((made.updates.len(), reason(&made).contains("read elsewhere")), (0, true));
+    let again = |_: &mut FunctionBuilder, past: ValueId, _: ValueId| vec![past];
+    let (_, made) = lowered(function(again));
+    assert_eq!((made.updates.len(), reason(&made).contains("read elsewhere")), (0, true));
+    let twice = |_: &mut FunctionBuilder, _: ValueId, present: ValueId| vec![present];
+    let (_, made) = lowered(function(twice));
+    assert_eq!((made.updates.len(), reason(&made).contains("wanted twice")), (0, true));
+}

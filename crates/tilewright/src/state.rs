@@ -1,0 +1,333 @@
+//! Values that a caller owns and runs change where they lie: caches of keys and values, weights
+//! that are trained and what their optimiser keeps.
+//!
+//! [`Options::updates`](crate::Options::updates) says which output is what becomes of which input.
+//! Such an input is not given to a run but lies in a [`ModelState`], and so does the output behind
+//! the run. Where the compiler can, code writes what changes into the memory of the state and
+//! nothing is copied (`lower`, file `updates`); elsewhere the output is copied there behind the
+//! run. Both give the same values.
+//!
+//! A named extent that is the first of all axes that have it may be less in a run than what memory
+//! was reserved for ([`ModelState::set_extent`]): what a run sees then is the front of each value,
+//! which lies in one piece. Memory that no run has touched takes no room.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use base::{Diagnostic, Diagnostics, Result, codes};
+use front::{Port, PortExtent, unknown_input};
+use runtime::Block;
+use tensor::{DType, Tensor, Value};
+
+use crate::executable::Executable;
+use crate::outputs::Outputs;
+use crate::specialisation::Specialisation;
+use crate::variant::Variant;
+
+/// How many shapes a state knows the code of by itself.
+const MOST_KNOWN: usize = 16;
+
+/// What runs of an executable change, of one caller.
+pub struct ModelState {
+    values: Vec<Held>,
+    extents: Extents,
+    /// Code by the shapes of the inputs, the last used last.
+    known: Vec<Known>,
+}
+
+/// Named extents of values.
+type Extents = BTreeMap<String, Reserved>;
+
+/// What an extent may be in runs.
+struct Reserved {
+    least: usize,
+    now: usize,
+    most: usize,
+}
+
+/// Code for shapes of inputs.
+struct Known {
+    shapes: Vec<Vec<usize>>,
+    variant: Arc<Variant>,
+    code: Arc<Specialisation>,
+}
+
+/// A value of a state.
+struct Held {
+    /// The numbers of the input and of the output.
+    input: usize,
+    output: usize,
+    port: Port,
+    dtype: DType,
+    memory: Block,
+}
+
+impl Held {
+    /// The shape in a run.
+    fn shape(&self, extents: &Extents) -> Vec<usize> {
+        let extent = |extent: &PortExtent| match extent {
+            PortExtent::Fixed(extent) => *extent,
+            PortExtent::Symbolic(name) => extents.get(name).map_or(0, |extent| extent.now),
+            PortExtent::Any => 0,
+        };
+        self.port.shape.iter().map(extent).collect()
+    }
+
+    fn bytes(&self, shape: &[usize]) -> usize {
+        shape.iter().product::<usize>() * self.dtype.bits() as usize / 8
+    }
+}
+
+impl ModelState {
+    /// The extent of this name in the runs that come, at most what memory was reserved for.
+    ///
+    /// # Errors
+    /// More than that; a name that no value has in front.
+    pub fn set_extent(&mut self, name: &str, extent: usize) -> Result<()> {
+        let refuse = |message: String, reason: &str| {
+            Err(Diagnostic::error(codes::WRONG_SHAPE, message)
+                .at("the state")
+                .because(reason)
+                .remedy("make a state for these extents")
+                .into())
+        };
+        let Some(own) = self.extents.get_mut(name) else {
+            let message = format!("no value of the state has an extent `{name}`");
+            return refuse(message, "it has none of that name");
+        };
+        if extent > own.most {
+            let message = format!("the state has room for {} {name}, not {extent}", own.most);
+            return refuse(message, "its memory was reserved when it was made");
+        }
+        if extent < own.least {
+            let message = format!("`{name}` cannot be less than {}", own.least);
+            return refuse(message, "only the front of a value can be seen in part");
+        }
+        own.now = extent;
+        Ok(())
+    }
+
+    /// The elements of the value that becomes of an input, in the shape of the last run.
+    ///
+    /// # Errors
+    /// `TW0202` if the state has none of that name.
+    pub fn value(&self, input: &str) -> Result<Tensor> {
+        let held = self.values.iter().find(|held| held.port.name == input);
+        let held = held.ok_or_else(|| {
+            Diagnostic::error(codes::UNKNOWN_INPUT, format!("the state has no value `{input}`"))
+                .because("the options name other inputs that are updated")
+                .remedy("name one of those")
+        })?;
+        let shape = held.shape(&self.extents);
+        let bytes = held.memory.bytes()[..held.bytes(&shape)].to_vec();
+        Tensor::from_bytes(held.dtype, &shape, bytes.into()).map_err(Diagnostics::internal)
+    }
+}
+
+impl Executable {
+    /// A state, all zeros, for the inputs that the options name as updated. `extents` are those of
+    /// named dimensions of these inputs, the most that runs will have.
+    ///
+    /// # Errors
+    /// `TW0202` for names in the options that the model does not have; `TW0205` for dimensions
+    /// without an extent; too little memory; more than the limits.
+    pub fn new_state(&self, extents: &BTreeMap<String, usize>) -> Result<ModelState> {
+        let mut values: Vec<Held> = Vec::new();
+        let mut reserved = 0_u64;
+        for (output, input) in &self.options().updates {
+            let place = |ports: &[Port], name: &str| {
+                ports.iter().position(|port| port.name == name).ok_or_else(|| {
+                    let message = format!("the model has no input or output `{name}`");
+                    Diagnostic::error(codes::UNKNOWN_INPUT, message)
+                        .because(format!("the options say that `{output}` updates `{input}`"))
+                        .remedy("use the names that `tilewright info` shows")
+                })
+            };
+            let (input, output) = (place(self.inputs(), input)?, place(self.outputs(), output)?);
+            let port = self.inputs()[input].clone();
+            let known = |extent: &PortExtent| match extent {
+                PortExtent::Fixed(extent) => Ok(*extent),
+                PortExtent::Symbolic(name) if extents.contains_key(name) => Ok(extents[name]),
+                PortExtent::Symbolic(_) | PortExtent::Any => {
+                    let message = format!("input `{}` has extents that are not given", port.name);
+                    Err(Diagnostic::error(codes::UNBOUND_DIMENSION, message)
+                        .because("memory is reserved for it")
+                        .remedy("give the most that runs will have"))
+                }
+            };
+            let shape = port.shape.iter().map(known).collect::<std::result::Result<Vec<_>, _>>()?;
+            let dtype = port.dtype.filter(|dtype| *dtype != DType::String);
+            let Some(dtype) = dtype else {
+                let message = format!("input `{}` cannot be updated", port.name);
+                return Err(Diagnostic::error(codes::WRONG_DTYPE, message)
+                    .because("it has no elements of a known number of bits")
+                    .remedy("give it to each run")
+                    .into());
+            };
+            let elements = shape.iter().try_fold(1_usize, |all, &extent| all.checked_mul(extent));
+            let bytes = elements.and_then(|elements| elements.checked_mul(dtype.bits() as usize));
+            let bytes = bytes.map_or(usize::MAX, |bits| bits.div_ceil(8));
+            reserved = reserved.saturating_add(bytes as u64);
+            let weights = self.statistics().constant_bytes as u64;
+            let limits = &self.options().limits;
+            limits.check_memory(reserved, weights.max(reserved / 2), "the state would take")?;
+            let memory = Block::zeroed(bytes)?;
+            values.push(Held { input, output, port, dtype, memory });
+        }
+        let extents = extents.iter().map(|(name, &most)| {
+            // What is not in front of all values that have it stays as it is.
+            let behind = values.iter().flat_map(|held| held.port.shape.iter().skip(1));
+            let is_behind = behind.clone().any(|it| *it == PortExtent::Symbolic(name.clone()));
+            let least = if is_behind { most } else { 0 };
+            (name.clone(), Reserved { least, now: most, most })
+        });
+        let extents = extents.collect();
+        Ok(ModelState { values, extents, known: Vec::new() })
+    }
+
+    /// Runs the model on tensors by the names of those inputs that are not updated, and the state;
+    /// the outputs that are not updated, in the order of the model. The updated ones are in the
+    /// state then. When a run fails, the state holds anything where the run would have written.
+    ///
+    /// # Errors
+    /// As [`Executable::run_named`]; a state of another executable.
+    pub fn run_updating(
+        &self,
+        inputs: &[(&str, &Tensor)],
+        state: &mut ModelState,
+    ) -> Result<Outputs> {
+        self.check_state(state)?;
+        let mut given: Vec<Option<&Tensor>> = vec![None; self.inputs().len()];
+        for &(name, tensor) in inputs {
+            let place = self.inputs().iter().position(|port| port.name == name);
+            let Some(place) = place else { return Err(unknown_input(name, self.inputs()).into()) };
+            self.inputs()[place].check(tensor)?;
+            given[place] = Some(tensor);
+        }
+        let mut shapes: Vec<Vec<usize>> = Vec::new();
+        for (number, port) in self.inputs().iter().enumerate() {
+            let held = state.values.iter().find(|held| held.input == number);
+            shapes.push(match (held, given[number]) {
+                (Some(held), _) => held.shape(&state.extents),
+                (None, Some(tensor)) => tensor.shape().to_vec(),
+                (None, None) => return Err(port.missing().into()),
+            });
+        }
+        let place = match state.known.iter().position(|known| known.shapes == shapes) {
+            Some(place) => place,
+            None => {
+                if state.known.len() == MOST_KNOWN {
+                    _ = state.known.remove(0);
+                }
+                state.known.push(self.known(shapes, &given)?);
+                state.known.len() - 1
+            }
+        };
+        let ModelState { values, known, extents } = state;
+        let results = self.run_known(&known[place], &given, values, extents)?;
+        let names = self.outputs().iter().enumerate();
+        let named = names
+            .zip(results)
+            .filter_map(|((_, port), result)| Some((port.name.clone(), Value::from(result?))));
+        Ok(Outputs::new(named.collect()))
+    }
+
+    /// Refuses a state of another model; forgets code that is none of this executable's.
+    fn check_state(&self, state: &mut ModelState) -> Result<()> {
+        let fits = |held: &Held| {
+            let updates = self.options().updates.iter();
+            let output = self.outputs().get(held.output).map(|port| &port.name);
+            self.inputs().get(held.input) == Some(&held.port)
+                && updates
+                    .clone()
+                    .any(|(own, input)| Some(own) == output && *input == held.port.name)
+        };
+        if state.values.len() != self.options().updates.len() || !state.values.iter().all(fits) {
+            return Err(Diagnostic::error(codes::WRONG_SHAPE, "the state is of another model")
+                .at("the state")
+                .because("its values are not those that this executable updates")
+                .remedy("make a state with this executable")
+                .into());
+        }
+        let is_own = |known: &Known| {
+            let id = known.variant.id;
+            self.model.cache.variant(|variant| variant.id == id).is_some()
+        };
+        if !state.known.last().is_none_or(is_own) {
+            state.known.clear();
+        }
+        Ok(())
+    }
+
+    /// The code for inputs of these shapes.
+    fn known(&self, shapes: Vec<Vec<usize>>, given: &[Option<&Tensor>]) -> Result<Known> {
+        let mut tensors = Vec::new();
+        for ((port, shape), given) in self.inputs().iter().zip(&shapes).zip(given) {
+            tensors.push(match given {
+                Some(tensor) => Tensor::clone(tensor),
+                // Only the shape of what stands for a value of the state is looked at.
+                None => Tensor::try_zeros(port.dtype.unwrap_or(DType::U8), shape)
+                    .ok_or_else(|| Diagnostics::internal("too little memory for a shape"))?,
+            });
+        }
+        let (variant, code) = self.only_segment(&tensors)?;
+        let Some(code) = code else {
+            let message = "values of this model cannot be updated where they lie";
+            return Err(Diagnostic::error(codes::UNBOUND_DIMENSION, message)
+                .because("it computes sizes from data, or has loops whose ends data decide")
+                .remedy("run it without updates")
+                .into());
+        };
+        Ok(Known { shapes, variant, code })
+    }
+
+    /// Runs code; what it gives for each output that is not in the state.
+    fn run_known(
+        &self,
+        known: &Known,
+        given: &[Option<&Tensor>],
+        values: &mut [Held],
+        extents: &Extents,
+    ) -> Result<Vec<Option<Tensor>>> {
+        let Known { variant, code, .. } = known;
+        let in_place = |held: &Held| code.program.updated.contains(&(held.output as u32));
+        let mut results: Vec<Option<Tensor>> = code.new_outputs()?.into_iter().map(Some).collect();
+        let run = |state: &mut runtime::State| {
+            let mut call = state.call();
+            for (number, result) in results.iter_mut().enumerate() {
+                if !values.iter().any(|held| held.output == number && in_place(held))
+                    && let Some(result) = result
+                {
+                    call.output(number, result.bytes_mut())?;
+                }
+            }
+            for held in values.iter_mut() {
+                let bytes = held.bytes(&held.shape(extents));
+                let bytes = ..bytes;
+                match in_place(held) {
+                    true => call.output(held.output, &mut held.memory.bytes_mut()[bytes])?,
+                    false => call.input(held.input, &held.memory.bytes()[bytes])?,
+                }
+            }
+            for (number, tensor) in given.iter().enumerate() {
+                if let Some(tensor) = tensor {
+                    call.input(number, tensor.bytes())?;
+                }
+            }
+            variant.give_constants(code, &mut call)?;
+            call.run()
+        };
+        let outcome = code.states.with(self.threads(), run);
+        outcome.map_err(|found| found.map(|fault| code.blame(fault)))?;
+        for held in values {
+            let result = results.get_mut(held.output).and_then(Option::take);
+            if let Some(result) = result
+                && !in_place(held)
+            {
+                let bytes = result.bytes();
+                held.memory.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        Ok(results)
+    }
+}

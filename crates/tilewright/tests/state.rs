@@ -1,0 +1,175 @@
+//! Values that runs change where they lie, and those that are copied there because something else
+//! reads them: the same values both ways.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use graph::{Function, FunctionBuilder, Op, TensorType, Type};
+use module::Module;
+use sym::{Expr, Range};
+use tensor::{DType, Reduction, ScalarFunction};
+use tilewright::{Executable, Options, Tensor, compile_module, runs_here};
+
+/// `present = past` with rows written at places, and `sums` of its columns; where `twice`, also
+/// `before`, the sums of what was there.
+fn cache(twice: bool) -> Function {
+    let mut builder = FunctionBuilder::new("main");
+    let extent = |name: &str, builder: &mut FunctionBuilder| {
+        Expr::symbol(builder.symbol(name, Range::new(1, 64)))
+    };
+    let (n, t) = (extent("places", &mut builder), extent("rows", &mut builder));
+    let ty = |dtype: DType, shape: &[Expr]| Type::Tensor(TensorType { dtype, shape: shape.into() });
+    let past = builder.parameter("past", ty(DType::F32, &[n, 2.into()]));
+    let rows = builder.parameter("rows", ty(DType::F32, &[t.clone(), 2.into()]));
+    let places = builder.parameter("places", ty(DType::I64, &[t]));
+    let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+    let present = builder.add(op, &[past, rows, places]).expect("a scatter")[0];
+    let sum = |value, builder: &mut FunctionBuilder| {
+        builder.reduce_axes(value, &[0], Reduction::Sum, DType::F32, false).expect("sums")
+    };
+    let sums = sum(present, &mut builder);
+    let mut results = vec![("present".to_owned(), present), ("sums".to_owned(), sums)];
+    if twice {
+        results.push(("before".to_owned(), sum(past, &mut builder)));
+    }
+    builder.finish(results)
+}
+
+fn compiled(function: Function, updates: &[(&str, &str)]) -> Option<Executable> {
+    if !runs_here() {
+        return None;
+    }
+    let mut module = Module::default();
+    module.functions.push(Arc::new(function));
+    let options = updates.iter().fold(Options::default().with_threads(1), |options, update| {
+        options.with_update(update.0, update.1)
+    });
+    Some(compile_module(module, &options).expect("an executable"))
+}
+
+fn floats(tensor: &Tensor) -> Vec<f32> {
+    (0..tensor.len()).map(|at| tensor.get_f64(at) as f32).collect()
+}
+
+#[test]
+fn rows_are_written_where_the_cache_lies() {
+    for twice in [false, true] {
+        let Some(executable) = compiled(cache(twice), &[("present", "past")]) else { return };
+        let extents = BTreeMap::from([("places".to_owned(), 8)]);
+        let mut state = executable.new_state(&extents).expect("a state");
+        state.set_extent("places", 4).expect("less");
+        let run = |rows: &[f32], places: &[i64], state: &mut tilewright::ModelState| {
+            let rows = Tensor::from_slice(&[places.len(), 2], rows);
+            let places = Tensor::from_slice(&[places.len()], places);
+            let inputs = [("rows", &rows), ("places", &places)];
+            let outputs = executable.run_updating(&inputs, state)?;
+            assert!(outputs.get("present").is_none(), "it is in the state");
+            Ok::<Vec<f32>, base::Diagnostics>(floats(outputs.tensor("sums")?))
+        };
+        assert_eq!(run(&[1.0, 2.0], &[0], &mut state).expect("sums"), [1.0, 2.0]);
+        assert_eq!(run(&[3.0, 4.0, 5.0, 6.0], &[1, 2], &mut state).expect("sums"), [9.0, 12.0]);
+        // What lies behind the extent of a run is kept, and seen by one that has more.
+        state.set_extent("places", 8).expect("as much as there is");
+        assert_eq!(run(&[7.0, 7.0], &[7], &mut state).expect("sums"), [16.0, 19.0]);
+        state.set_extent("places", 2).expect("less");
+        assert_eq!(run(&[0.5, 0.5], &[0], &mut state).expect("sums"), [3.5, 4.5]);
+        let value = state.value("past").expect("the cache");
+        assert_eq!((value.shape(), floats(&value)), (&[2, 2][..], vec![0.5, 0.5, 3.0, 4.0]));
+        let found = run(&[0.0, 0.0], &[2], &mut state).expect_err("a place outside");
+        assert!(found.to_string().contains("TW0501"), "{found}");
+        assert!(state.set_extent("places", 9).is_err() && state.set_extent("rows", 1).is_err());
+        assert_eq!(executable.statistics().compiles, 4);
+    }
+}
+
+#[test]
+fn weights_and_their_moments_are_updated() {
+    // One step of gradient descent with momentum: moment = 0.5 moment + gradient, weight -= moment.
+    let mut builder = FunctionBuilder::new("main");
+    let ty = Type::Tensor(TensorType { dtype: DType::F32, shape: vec![3.into()].into() });
+    let [weight, moment, gradient] =
+        ["weight", "moment", "gradient"].map(|name| builder.parameter(name, ty.clone()));
+    let half = builder.scalar(DType::F32, 0.5);
+    let kept = builder.map_broadcast(ScalarFunction::Mul, &[moment, half]).expect("a product");
+    let moved = builder.map(ScalarFunction::Add, &[kept, gradient]).expect("a sum");
+    let next = builder.map(ScalarFunction::Sub, &[weight, moved]).expect("a difference");
+    let results = vec![("next_weight".to_owned(), next), ("next_moment".to_owned(), moved)];
+    let updates = [("next_weight", "weight"), ("next_moment", "moment")];
+    let Some(executable) = compiled(builder.finish(results), &updates) else { return };
+    let mut state = executable.new_state(&BTreeMap::new()).expect("a state");
+    let gradient = Tensor::from_slice(&[3], &[1.0_f32, 2.0, -4.0]);
+    for _ in 0..2 {
+        executable.run_updating(&[("gradient", &gradient)], &mut state).expect("a step");
+    }
+    assert_eq!(floats(&state.value("moment").expect("moments")), [1.5, 3.0, -6.0]);
+    assert_eq!(floats(&state.value("weight").expect("weights")), [-2.5, -5.0, 10.0]);
+    let missing = executable.run_updating(&[], &mut state).expect_err("no gradient");
+    assert!(missing.to_string().contains("gradient"), "{missing}");
+}
+
+#[test]
+fn names_that_the_model_does_not_have_are_refused() {
+    let Some(executable) = compiled(cache(false), &[("present", "passed")]) else { return };
+    let refused = executable.new_state(&BTreeMap::new()).err().expect("a refusal").to_string();
+    assert!(refused.contains("`passed`"), "{refused}");
+    let Some(executable) = compiled(cache(false), &[("present", "past")]) else { return };
+    let (Some(other), Some(alike)) =
+        (compiled(cache(true), &[]), compiled(cache(false), &[("present", "past")]))
+    else {
+        return;
+    };
+    let extents = BTreeMap::from([("places".to_owned(), 4)]);
+    let mut state = executable.new_state(&extents).expect("a state");
+    let rows = Tensor::from_slice(&[1, 2], &[1.0_f32, 2.0]);
+    let places = Tensor::from_slice(&[1], &[0_i64]);
+    let inputs = [("rows", &rows), ("places", &places)];
+    let foreign = other.run_updating(&inputs, &mut state).expect_err("another model's");
+    assert!(foreign.to_string().contains("another model"), "{foreign}");
+    for executable in [&executable, &alike] {
+        executable.run_updating(&inputs, &mut state).expect("a state that fits");
+    }
+    let refused = executable.new_state(&BTreeMap::new()).err().expect("a refusal").to_string();
+    assert!(refused.contains("extents that are not given"), "{refused}");
+}
+
+/// Attention whose past and present keys are one buffer, as ONNX has it.
+const ONE_BUFFER: &str = "
+    input keys: f32[1, 2, places, 4]
+    input rows: f32[1, 2, t, 4]
+    input first: i64[1]
+    present = TensorScatter(keys, rows, first) {axis = 2}
+    norms = ReduceL2(present) {keepdims = 0}
+    output present: f32[1, 2, places, 4]
+    output norms: f32[]
+";
+
+#[test]
+fn past_and_present_of_an_onnx_model_are_one_buffer() {
+    if !runs_here() {
+        return;
+    }
+    let options = Options::default().with_update("present", "keys");
+    let mut model = common::model(ONE_BUFFER);
+    model.opset_import.iter_mut().for_each(|set| set.version = 24);
+    let executable = common::compiled(&model, options);
+    let extents = BTreeMap::from([("places".to_owned(), 6)]);
+    let mut state = executable.new_state(&extents).expect("a state");
+    // The places are behind the heads, so a run sees all of them.
+    assert!(state.set_extent("places", 4).is_err());
+    let mut sum = 0.0;
+    for first in 0..3_i64 {
+        let numbers: Vec<f32> = (0..8).map(|number| (number + first) as f32).collect();
+        sum += numbers.iter().map(|number| number * number).sum::<f32>();
+        let rows = Tensor::from_slice(&[1, 2, 1, 4], &numbers);
+        let first = Tensor::from_slice(&[1], &[2 * first]);
+        let inputs = [("rows", &rows), ("first", &first)];
+        let outputs = executable.run_updating(&inputs, &mut state).expect("norms");
+        let norm = floats(outputs.tensor("norms").expect("a tensor"))[0];
+        assert!((norm - sum.sqrt()).abs() < 1e-4, "{norm}, not {}", sum.sqrt());
+    }
+    let keys = floats(&state.value("keys").expect("keys"));
+    assert_eq!(&keys[..4], [0.0, 1.0, 2.0, 3.0]);
+    assert_eq!(&keys[24 + 16..24 + 20], [6.0, 7.0, 8.0, 9.0]);
+}
