@@ -39,6 +39,9 @@ struct Surroundings {
     in_memory: bool,
     /// Only so many columns are added to, the others hidden by a condition.
     guarded: Option<i64>,
+    /// Elements of unsigned bytes are fields of what lies in memory: so many bits from one to the
+    /// next, and those that are kept.
+    field: Option<(u8, u8)>,
 }
 
 /// A product of a matrix by packed columns.
@@ -55,8 +58,14 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
     };
     let length = terms * n;
     let (stride, name) = (length + gap, row.name());
-    let one = format!("cast<{sum}>(%a[t, r1, {n}*k + {at}])");
-    let two = format!("cast<{sum}>(%b[k, c1, {at}])");
+    let field = |element: String, dtype: DType| match around.field {
+        Some((step, kept)) if dtype == DType::U8 => {
+            format!("and(xor(shr({element}, {step}u8 * cast<u8>(index(h))), 5u8), {kept}u8)")
+        }
+        _ => element,
+    };
+    let one = format!("cast<{sum}>({})", field(format!("%a[t, r1, {n}*k + {at}]"), still));
+    let two = format!("cast<{sum}>({})", field(format!("%b[k, c1, {at}]"), moving));
     let value = if around.swapped[1] { format!("{two} * {one}") } else { format!("{one} * {two}") };
     let update = format!("for e < {n} as {name} {{ %acc[r1, c1] += {value} }}");
     let update = match around.guarded {
@@ -73,9 +82,9 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
            %acc: {scope} {sum}[{rows}, {columns}]
            for t < 3 parallel {{
              for r < {rows} unroll {{ for c < {columns} vector {{ %acc[r, c] = {zero} }} }}
-             for k < {terms} {{
+             for k < {terms} {{ for h < 2 unroll {{
                for r1 < {rows} unroll {{ for c1 < {columns} vector {{ {update} }} }}
-             }}
+             }} }}
              for r2 < {rows} unroll {{ for c2 < {columns} vector {{
                %c[t, r2, c2] = %acc[r2, c2]
              }} }}
@@ -87,8 +96,9 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
 fn surroundings() -> impl Strategy<Value = Surroundings> {
     let extents = (1..5i64, 1..40i64, 1..6i64, 0..5i64);
     let guarded = prop::option::weighted(0.3, 0..40i64);
-    (extents, any::<[bool; 2]>(), any::<bool>(), guarded).prop_map(
-        |((rows, columns, terms, gap), swapped, in_memory, guarded)| Surroundings {
+    let field = prop::option::weighted(0.5, (0..9u8, any::<u8>()));
+    (extents, any::<[bool; 2]>(), any::<bool>(), guarded, field).prop_map(
+        |((rows, columns, terms, gap), swapped, in_memory, guarded, field)| Surroundings {
             rows,
             columns,
             terms,
@@ -96,6 +106,7 @@ fn surroundings() -> impl Strategy<Value = Surroundings> {
             swapped,
             in_memory,
             guarded,
+            field,
         },
     )
 }
@@ -125,6 +136,7 @@ fn integers_at_the_ends_of_their_ranges() {
         swapped: [false; 2],
         in_memory: false,
         guarded: None,
+        field: None,
     };
     for row in Instruction::all().iter().filter(|row| outline(row).1.is_integer()) {
         let kernel = kernel(row, &around);
@@ -152,6 +164,7 @@ fn targets_without_an_instruction_refuse_it() {
         swapped: [false; 2],
         in_memory: false,
         guarded: None,
+        field: None,
     };
     let mut refused = 0;
     for row in Instruction::all() {

@@ -7,6 +7,9 @@
 //! instruction](Instruction::find_in) if it does the same to elements of its own. How an
 //! instruction is encoded is a row of the back end's.
 //!
+//! An operand's elements may come out of memory through functions of bits with integers that are the
+//! same for all of them (`shr(a[e], 4) & 15`): such fields are had in whole vectors at once.
+//!
 //! Invariants: rows have names of their own, which are those of their kernels; their kernels
 //! verify.
 
@@ -103,10 +106,64 @@ pub struct Tuple {
     pub index: Vec<Expr>,
     /// How many.
     pub count: i64,
+    /// Functions of bits that each goes through, the first one first, with the integer that is the
+    /// second operand of each.
+    pub through: Vec<(ScalarFunction, ScalarExpr)>,
 }
 
 /// A load of a loop's body.
-type Load<'k> = (BufferId, &'k [Expr]);
+#[derive(Clone, PartialEq)]
+struct Load<'k> {
+    buffer: BufferId,
+    index: &'k [Expr],
+    through: Vec<(ScalarFunction, &'k ScalarExpr)>,
+}
+
+impl<'k> Load<'k> {
+    /// The load that a value is, through functions of bits in the type that is loaded.
+    fn of(kernel: &Kernel, mut value: &'k ScalarExpr) -> Option<Load<'k>> {
+        let mut through = Vec::new();
+        loop {
+            match value {
+                ScalarExpr::Load { buffer, index } => {
+                    through.reverse();
+                    return Some(Load { buffer: *buffer, index, through });
+                }
+                ScalarExpr::Apply { function, dtype, arguments } => {
+                    let [inner, by] = &arguments[..] else { return None };
+                    let shifts = *function == ScalarFunction::Shr && !dtype.is_signed_integer();
+                    let fits = dtype.is_integer() && (function.is_bitwise() || shifts);
+                    if !fits || inner.dtype(kernel) != Some(*dtype) || !is_number(by) {
+                        return None;
+                    }
+                    through.push((*function, by));
+                    value = inner;
+                }
+                _ => return None,
+            }
+        }
+    }
+}
+
+/// Whether a value is made of constants and positions alone.
+fn is_number(value: &ScalarExpr) -> bool {
+    match value {
+        ScalarExpr::Constant(_) | ScalarExpr::Index(_) => true,
+        ScalarExpr::Apply { arguments, .. } => arguments.iter().all(is_number),
+        _ => false,
+    }
+}
+
+/// Whether a position that a number is made of moves with a symbol.
+fn moves_with(value: &ScalarExpr, symbol: &mut dyn FnMut(SymbolId) -> bool) -> bool {
+    match value {
+        ScalarExpr::Index(expr) => expr.any_symbol(symbol),
+        ScalarExpr::Apply { arguments, .. } => {
+            arguments.iter().any(|argument| moves_with(argument, symbol))
+        }
+        _ => false,
+    }
+}
 
 /// Loads by the operand of the description that they stand for.
 type Loads<'k> = SecondaryMap<BufferId, Option<Load<'k>>>;
@@ -204,9 +261,14 @@ impl Instruction {
         if index.iter().any(|expr| expr.contains(found.variable)) {
             return Err(format!("{} is not one sum", name(*buffer)));
         }
-        let loads: Vec<Load<'_>> = self.operands().filter_map(|id| loads[id]).collect();
-        if let Some((read, _)) = loads.iter().find(|(read, _)| read == buffer) {
-            return Err(format!("it adds to {}, which it reads", name(*read)));
+        let loads: Vec<Load<'_>> = self.operands().filter_map(|id| loads[id].clone()).collect();
+        if loads.iter().any(|load| load.buffer == *buffer) {
+            return Err(format!("it adds to {}, which it reads", name(*buffer)));
+        }
+        let mut inside = |symbol| symbol == found.variable || symbol == lanes;
+        let mut numbers = loads.iter().flat_map(|load| &load.through);
+        if numbers.any(|(_, number)| moves_with(number, &mut inside)) {
+            return Err("its elements go through functions of other bits each".to_owned());
         }
         let exact = dtypes[0].is_integer();
         let operands = self.tuples(kernel, found, &loads, exact)?;
@@ -232,10 +294,11 @@ impl Instruction {
         loads: &mut Loads<'k>,
     ) -> bool {
         match (value, description) {
-            (ScalarExpr::Load { buffer, index }, ScalarExpr::Load { buffer: operand, .. }) => {
-                let (own, wanted) = (&kernel.buffers[*buffer], &self.lane.buffers[*operand]);
+            (value, ScalarExpr::Load { buffer: operand, .. }) => {
+                let Some(load) = Load::of(kernel, value) else { return false };
+                let (own, wanted) = (&kernel.buffers[load.buffer], &self.lane.buffers[*operand]);
                 let fits = own.dtype == wanted.dtype && own.scope != Scope::Register;
-                fits && *loads[*operand].get_or_insert((*buffer, index)) == (*buffer, &index[..])
+                fits && *loads[*operand].get_or_insert_with(|| load.clone()) == load
             }
             (
                 ScalarExpr::Apply { function, dtype, arguments },
@@ -267,7 +330,7 @@ impl Instruction {
         let mut met = vec![Vec::new(); turns as usize];
         let mut wanted = met.clone();
         let mut tuples = Vec::new();
-        for (id, (buffer, index)) in self.operands().zip(loads) {
+        for (id, Load { buffer, index, through }) in self.operands().zip(loads) {
             let places: Option<Vec<i64>> = (0..turns)
                 .map(|turn| moved(kernel, *buffer, index, found.variable, turn))
                 .collect();
@@ -289,7 +352,8 @@ impl Instruction {
                 met[turn].push(place - places[first as usize]);
                 wanted[turn].push(own(turn as i64));
             }
-            tuples.push(Tuple { buffer: *buffer, index, count: turns });
+            let through = through.iter().map(|(function, by)| (*function, (*by).clone())).collect();
+            tuples.push(Tuple { buffer: *buffer, index, count: turns, through });
         }
         if any_order {
             met.sort();
@@ -346,26 +410,44 @@ impl Isa {
 /// # Errors
 /// Why the first that is not cannot be run so, as a sentence without a full stop.
 pub fn check_instructions(kernel: &Kernel, target: &Target) -> Result<(), String> {
-    check_block(kernel, target, &kernel.body, None)
+    check_block(kernel, target, &kernel.body, &mut Around::default())
+}
+
+/// What is around a statement.
+#[derive(Clone, Default)]
+struct Around {
+    /// The variable of the vector loop.
+    lanes: Option<SymbolId>,
+    /// Those of loops that are written out.
+    written_out: Vec<SymbolId>,
 }
 
 fn check_block(
     kernel: &Kernel,
     target: &Target,
     block: &[Stmt],
-    lanes: Option<SymbolId>,
+    around: &mut Around,
 ) -> Result<(), String> {
     block.iter().try_for_each(|stmt| {
-        let inside = match stmt {
-            Stmt::For(found) if found.kind == LoopKind::Vector => Some(found.variable),
-            _ => lanes,
-        };
-        if let Stmt::For(found) = stmt
-            && let LoopKind::Instruction(name) = &found.kind
-        {
-            target.isa.instruction_of(kernel, found, name, lanes)?;
+        let before = around.clone();
+        if let Stmt::For(found) = stmt {
+            match &found.kind {
+                LoopKind::Vector => around.lanes = Some(found.variable),
+                LoopKind::Unroll => around.written_out.push(found.variable),
+                LoopKind::Instruction(name) => {
+                    let own = target.isa.instruction_of(kernel, found, name, around.lanes)?;
+                    let mut is_open = |symbol| !around.written_out.contains(&symbol);
+                    let mut numbers = own.operands.iter().flat_map(|tuple| &tuple.through);
+                    if numbers.any(|(_, number)| moves_with(number, &mut is_open)) {
+                        return Err(format!("`{name}` of bits that are no constants of code"));
+                    }
+                }
+                _ => {}
+            }
         }
-        stmt.blocks().try_for_each(|inner| check_block(kernel, target, inner, inside))
+        let inner = stmt.blocks().try_for_each(|inner| check_block(kernel, target, inner, around));
+        *around = before;
+        inner
     })
 }
 

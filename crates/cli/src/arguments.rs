@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use base::Result;
 use base::limits::exceeded;
 use clap::Args;
-use tilewright::{EngineCache, Limits, Options, Phases, Port, Precision, TargetChoice, Value};
+use tilewright::{
+    Activations, EngineCache, Limits, Options, Phases, Port, Precision, TargetChoice, Value,
+};
 
 use crate::files::FileArguments;
 use crate::help::{INPUTS, LIMITS, MODEL, OPTIMISATIONS, OTHER, TARGET, WORK};
@@ -39,6 +41,11 @@ pub(crate) struct ModelArguments {
     /// Precision of products and convolutions
     #[arg(long, default_value = "f32", value_name = "PRECISION", help_heading = TARGET)]
     precision: PrecisionArgument,
+
+    /// Numbers that products with weights of few bits in blocks take their data in: as the model has
+    /// them, or rounded to 8 bits a block
+    #[arg(long, default_value = "as-given", value_name = "NUMBERS", help_heading = TARGET)]
+    activations: ActivationsArgument,
 
     /// Leaves out an optimisation
     #[arg(long = "disable", value_name = "PASS", help_heading = OPTIMISATIONS)]
@@ -243,11 +250,27 @@ fn limit(text: &str) -> std::result::Result<(String, u64), String> {
     Ok((name.to_string(), value))
 }
 
+/// Numbers of data by name.
+#[derive(clap::ValueEnum, Clone, Copy, Debug)]
+pub(crate) enum ActivationsArgument {
+    AsGiven,
+    Int8,
+}
+
 /// Precisions by name.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum PrecisionArgument {
     F32,
     Bf16,
+}
+
+impl From<ActivationsArgument> for Activations {
+    fn from(argument: ActivationsArgument) -> Activations {
+        match argument {
+            ActivationsArgument::AsGiven => Activations::AsGiven,
+            ActivationsArgument::Int8 => Activations::Int8,
+        }
+    }
 }
 
 impl From<PrecisionArgument> for Precision {
@@ -290,6 +313,7 @@ impl ModelArguments {
             threads: self.threads.map(usize::from),
             dims: self.dims.iter().cloned().collect(),
             precision: self.precision.into(),
+            activations: self.activations.into(),
             disabled: disabled(&self.disabled, self.without_optimisation).collect(),
             literals: self.literals.iter().cloned().collect(),
             limits: self.limits.limits(),

@@ -121,9 +121,10 @@ impl Chooser<'_> {
         if space.extents.iter().any(|extent| extent.is_zero()) {
             return Ok((None, self.messages));
         }
-        if let Some(stored) = Stored::of(source, id, self.constants) {
+        let Given { target, options, .. } = *self.given;
+        if let Some(stored) = Stored::of(source, id, self.constants, options.activations) {
             rewriter.builder.set_location(node.location);
-            let value = stored.product(rewriter, self.given.target, &mut self.messages)?;
+            let value = stored.product(rewriter, target, &mut self.messages)?;
             return Ok((Some(vec![value]), self.messages));
         }
         let operand = |number: usize| {

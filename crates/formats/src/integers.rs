@@ -447,7 +447,7 @@ fn by(rewriter: &mut Rewriter<'_>, function: ScalarFunction, operands: [ValueId;
 }
 
 /// A value with its axes in the order in which they go along others.
-fn in_order(
+pub(crate) fn in_order(
     rewriter: &mut Rewriter<'_>,
     value: ValueId,
     axes: &[usize],

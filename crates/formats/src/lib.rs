@@ -41,7 +41,7 @@ mod winograd;
 pub use choose::choose;
 pub use integers::integers;
 pub use narrow::{has_narrow_elements, widen};
-pub use options::{FormatOptions, Winograd};
+pub use options::{Activations, FormatOptions, Winograd};
 pub use passes::{Draft, FORMATS, PRECISION, last_passes, passes};
 pub use precision::shorten;
 pub use tables::tables;

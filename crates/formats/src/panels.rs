@@ -73,7 +73,10 @@ fn carrier(
         .product();
     let reads = reads.as_constant();
     let extent = extents[vector].as_constant();
-    let panel = panel_width(target, contraction.accumulator_bytes(), extent, reads);
+    // Beside whole numbers of blocks there are the floats that they are added to.
+    let rows =
+        reads.map(|reads| if contraction.accumulator.is_integer() { reads + 1 } else { reads });
+    let panel = panel_width(target, contraction.accumulator_bytes(), extent, rows);
     let one_panel = extent.is_some_and(|extent| extent <= panel);
     let runtime = !contraction.operands[operand].constant;
     let met_once = reads == Some(1) && !contraction.repeats;

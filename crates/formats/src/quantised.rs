@@ -13,6 +13,7 @@ use tensor::{DType, ScalarFunction};
 const MOST_STEPS: usize = 32;
 
 /// A value that stands for integers.
+#[derive(Clone)]
 pub(crate) struct Quantised {
     /// What it is made of, behind the movements: whole and below 2^9.
     pub(crate) whole: Whole,
@@ -154,13 +155,24 @@ impl Scale {
                 let whole = |(axis, extent): (&usize, &Expr)| from[*axis] == *extent;
                 self.axes.iter().zip(&self.shape).all(whole).then_some(())?;
                 let groups = axis_groups(&from, &to)?;
-                let long = self.axes.iter().filter(|axis| !from[**axis].is_one());
-                let parts = long.map(|axis| {
-                    let group = groups.iter().find(|(own, _)| own == &[*axis])?;
-                    Some(group.1.clone())
-                });
-                self.axes = parts.collect::<Option<Vec<_>>>()?.concat();
-                self.shape = self.axes.iter().map(|axis| to[*axis].clone()).collect();
+                let own = self.axes.clone();
+                let (mut axes, mut shape) = (Vec::new(), Vec::new());
+                for &axis in own.iter().filter(|axis| !from[**axis].is_one()) {
+                    let (joined, parts) = groups.iter().find(|(all, _)| all.contains(&axis))?;
+                    if joined[..] == [axis] {
+                        shape.extend(parts.iter().map(|part| to[*part].clone()));
+                        axes.extend(parts);
+                        continue;
+                    }
+                    // In front of one along which it is repeated: blocks.
+                    let repeated = joined[1..].iter().all(|other| !own.contains(other));
+                    let ([place], true) = (&parts[..], repeated && joined[0] == axis) else {
+                        return None;
+                    };
+                    shape.push(from[axis].clone());
+                    axes.push(*place);
+                }
+                (self.axes, self.shape) = (axes, shape);
             }
             _ => return None,
         }

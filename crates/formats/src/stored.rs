@@ -20,12 +20,16 @@ use graph::{Built, IterationSpace, NodeId, Op, Rewriter, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
+mod blocks;
+
 use crate::contraction::Contraction;
 use crate::integers::{sums_along, turned};
+use crate::options::Activations;
 use crate::panels;
 use crate::quantised::{Quantised, Scale, as_type, moved, range};
 
 /// The product of a matrix of weights that stand for integers in blocks.
+#[derive(Clone)]
 pub(crate) struct Stored {
     node: NodeId,
     operand: usize,
@@ -40,6 +44,11 @@ pub(crate) struct Stored {
     /// The least of the integers, and the bits that tell each from it.
     least: i64,
     bits: i64,
+    /// What the other operand stands for, if that is integers in the same blocks.
+    data: Option<Quantised>,
+    activations: Activations,
+    /// The type of the sums of blocks.
+    accumulator: DType,
 }
 
 impl Stored {
@@ -48,6 +57,7 @@ impl Stored {
         source: &graph::Function,
         node: NodeId,
         constants: &IdSet<ValueId>,
+        activations: Activations,
     ) -> Option<Stored> {
         let data = &source.nodes[node];
         let Op::Contract { space, accumulator: DType::F32, dtype: DType::F32 } = &data.op else {
@@ -74,7 +84,7 @@ impl Stored {
             return None;
         }
         let shape = &source.ty(data.operands[operand]).as_tensor()?.shape;
-        if !is_matrix || !one_sum || !space.meets_seldom(shape) || found.is_padded {
+        if !is_matrix || !one_sum || found.is_padded {
             return None;
         }
         let points = match (found.whole.known_zero(source), &found.points) {
@@ -104,7 +114,25 @@ impl Stored {
         let terms = depth / blocks;
         let fits = terms % (8 / bits) == 0 && found.whole.dtype(source).is_some();
         let least = if bits == 8 { 0 } else { low };
-        fits.then_some(Stored { node, operand, vector, found, points, blocks, terms, least, bits })
+        let data = blocks::data(source, space, (data.operands[1 - operand], 1 - operand), blocks);
+        // Floats that many rows meet are made once.
+        let in_bytes = data.is_some() || activations == Activations::Int8;
+        let fits = fits && (in_bytes || space.meets_seldom(shape));
+        let stored = Stored {
+            node,
+            operand,
+            vector,
+            found,
+            points,
+            blocks,
+            terms,
+            least,
+            bits,
+            data,
+            activations,
+            accumulator: DType::F32,
+        };
+        fits.then_some(stored)
     }
 
     /// The product that reads its weights as they are stored.
@@ -116,6 +144,9 @@ impl Stored {
     ) -> Built {
         let data = &rewriter.source.nodes[self.node];
         let Op::Contract { space, .. } = &data.op else { return Err("no sum".to_owned()) };
+        if let Some(data) = self.bytes_of_data(rewriter, target)? {
+            return self.product_of_bytes(rewriter, target, space, &data, messages);
+        }
         let mut contraction = self.contraction(rewriter, space);
         let integers = self.integers(rewriter, data.operands[self.operand])?;
         let shape = self.in_blocks(&rewriter.builder.shape(integers)?, space);
@@ -192,7 +223,8 @@ impl Stored {
         let term_of_weights = operands[self.operand].iter().position(|own| *own == term);
         let places = (0..terms).map(place).collect();
         let space = IterationSpace { extents, parallel: lane + 1, operands };
-        Ok(Parts { space, block, panel, vector, places, term_of_weights })
+        let summed = vec![block];
+        Ok(Parts { space, block, summed, panel, vector, places, term_of_weights })
     }
 
     /// The product with an axis for blocks of terms and one for those of a block.
@@ -212,7 +244,7 @@ impl Stored {
             }
         }
         let operand = |number: usize| (rewriter.get(data.operands[number]), number == self.operand);
-        Contraction::new(&own, [operand(0), operand(1)], DType::F32, DType::F32)
+        Contraction::new(&own, [operand(0), operand(1)], self.accumulator, self.accumulator)
     }
 
     /// The type of bytes in which whole bytes have no zero point.
@@ -413,8 +445,9 @@ impl Word {
 /// result, and last along the vectors' axis.
 struct Parts {
     space: IterationSpace,
-    /// The axis of the blocks.
+    /// The axis of the blocks, and those that are added up.
     block: usize,
+    summed: Vec<usize>,
     /// Elements of a panel.
     panel: Option<i64>,
     /// The axis of the result along which vectors go, and the places here of all its axes.
@@ -429,8 +462,9 @@ impl Parts {
     fn whole(self, rewriter: &mut Rewriter<'_>, sums: ValueId, space: &IterationSpace) -> Built {
         let builder = &mut rewriter.builder;
         let sum = Reduction::Sum;
-        let mut value = builder.reduce_axes(sums, &[self.block], sum, DType::F32, false)?;
-        let behind = |place: usize| place - usize::from(place > self.block);
+        let mut value = builder.reduce_axes(sums, &self.summed, sum, DType::F32, false)?;
+        let behind =
+            |place: usize| place - self.summed.iter().filter(|&&summed| summed < place).count();
         let mut order = Vec::new();
         for (axis, place) in self.places.iter().enumerate() {
             if axis == self.vector && self.panel.is_some() {

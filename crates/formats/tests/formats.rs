@@ -8,7 +8,7 @@ use backend::Target;
 use base::Id;
 use eval::EvaluationPrecision;
 use filetest::Command;
-use formats::{FormatOptions, Machines, Weigh, Winograd, integers};
+use formats::{Activations, FormatOptions, Machines, Weigh, Winograd, integers};
 use graph::{Function, TensorType};
 use proptest::prelude::*;
 use tensor::{DType, Tensor};
@@ -34,7 +34,7 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
         [_, "predicted", ..] => Winograd::WherePredicted,
         _ => Winograd::Never,
     };
-    let options = FormatOptions { winograd };
+    let options = FormatOptions { winograd, ..Default::default() };
     let function = match arguments.contains(&"integers") {
         true => integers(function, &target, &mut remarks).map_err(|error| error.to_string())?,
         false => function,
@@ -215,7 +215,7 @@ fn random_instance(structure: usize, extents: [i64; 4]) -> (Function, Vec<Tensor
 /// every target of an architecture, and close to what they were.
 fn rounds_operands(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
     let exact = results(function, constants, inputs);
-    let options = FormatOptions { winograd: Winograd::Never };
+    let options = FormatOptions { winograd: Winograd::Never, ..Default::default() };
     let native = Target::table().remove(0);
     let short = formats::shorten(function, DType::BF16, &native, &options, &mut Vec::new())
         .expect("well typed");
@@ -250,7 +250,7 @@ fn nonsense(function: Function, _: Machines) -> Option<f64> {
 fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) {
     let expected = results(function, constants, inputs);
     for target in Target::table() {
-        let options = FormatOptions { winograd: Winograd::Never };
+        let options = FormatOptions { winograd: Winograd::Never, ..Default::default() };
         for weigh in [None, Some(&nonsense as Weigh<'_>)] {
             let chosen =
                 formats::choose(function.clone(), &target, &options, weigh, &mut Vec::new())
@@ -538,58 +538,89 @@ proptest! {
     fn blocks_of_weights_are_read_as_they_are_stored(
         [rows, blocks, columns] in [1i64..7, 1i64..5, 1i64..140],
         bits in prop::sample::select(vec![2u32, 4, 8]),
-        (points, turned) in (any::<bool>(), any::<bool>()),
+        [points, turned, signed, rounded] in any::<[bool; 4]>(),
     ) {
         let (depth, most) = (32 * blocks, (1 << bits) - 1);
+        // Integers as they are, or their lowest bits.
+        let (dtype, few) = match signed && bits == 8 {
+            true => ("i8", "%n: i8[N, K] = map cast %w".to_owned()),
+            false => (
+                "u8",
+                format!("%m: u8[] = literal {{{most}}} %mb: u8[N, K] = broadcast axes [] %m
+                         %n: u8[N, K] = map and %w, %mb"),
+            ),
+        };
         // A number, or one for each block.
         let zero = match points {
             true => format!(
-                "%z: u8[{columns}, {blocks}] = weight @c2
-                 %zf: f32[{columns}, {blocks}] = map cast %z
-                 %zr: f32[{columns}, {blocks}, 32] = broadcast axes [0, 1] %zf
-                 %zb: f32[{columns}, {depth}] = reshape %zr"
+                "%z: {dtype}[N, B] = weight @c2
+                 %zf: f32[N, B] = map cast %z
+                 %zr: f32[N, B, 32] = broadcast axes [0, 1] %zf
+                 %zb: f32[N, K] = reshape %zr"
             ),
             false => format!(
-                "%z: f32[] = literal {{{}}} %zb: f32[{columns}, {depth}] = broadcast axes [] %z",
-                (most + 1) / 2
+                "%z: f32[] = literal {{{}}} %zb: f32[N, K] = broadcast axes [] %z",
+                if dtype == "i8" { 0 } else { (most + 1) / 2 }
             ),
         };
         // As a matrix product has its operand, or its transpose.
         let (moved, read, shape) = match turned {
-            true => ("transpose [1, 0]", "r0, a1", format!("{depth}, {columns}")),
-            false => ("transpose [0, 1]", "a1, r0", format!("{columns}, {depth}")),
+            true => ("transpose [1, 0]", "r0, a1", "K, N"),
+            false => ("transpose [0, 1]", "a1, r0", "N, K"),
         };
-        let text = format!(
-            "function @blocks {{ parameter %x: f32[{rows}, {depth}] as \"x\"
-               %w: u8[{columns}, {depth}] = weight @c0 %t: f32[{columns}, {blocks}] = weight @c1
-               %m: u8[] = literal {{{most}}} %mb: u8[{columns}, {depth}] = broadcast axes [] %m
-               %n: u8[{columns}, {depth}] = map and %w, %mb
-               {zero}
-               %f: f32[{columns}, {depth}] = map cast %n
-               %d: f32[{columns}, {depth}] = map sub %f, %zb
-               %tb: f32[{columns}, {blocks}, 32] = broadcast axes [0, 1] %t
-               %tr: f32[{columns}, {depth}] = reshape %tb
-               %y: f32[{columns}, {depth}] = map mul %d, %tr
-               %v: f32[{shape}] = {moved} %y
-               %r: f32[{rows}, {columns}] = contract [a0: {rows}, a1: {columns} | r0: {depth}]
-                 %x[a0, r0], %v[{read}] accumulate f32
-               return %r as \"r\" }}"
-        );
-        let function = graph::parse(&text).unwrap_or_else(|error| panic!("{text}\n{error}"));
+        // Data as they are, or in bytes.
+        let data = "%xb: f32[M, B, 32] = reshape %x %xa: f32[M, B, 32] = map abs %xb
+          %xm: f32[M, B] = reduce max [a0: M, a1: B | r0: 32] %xa[a0, a1, r0]
+          %l: f32[] = literal {127} %lb: f32[M, B] = broadcast axes [] %l
+          %e: f32[] = literal {1e-37} %eb: f32[M, B] = broadcast axes [] %e
+          %xd: f32[M, B] = map div %xm, %lb %xs: f32[M, B] = map max %xd, %eb
+          %xr: f32[M, B, 32] = broadcast axes [0, 1] %xs
+          %xq: f32[M, B, 32] = map div %xb, %xr %xi: f32[M, B, 32] = map round %xq
+          %xc: i8[M, B, 32] = map cast %xi %xf: f32[M, B, 32] = map cast %xc
+          %xx: f32[M, B, 32] = map mul %xf, %xr %xy: f32[M, K] = reshape %xx";
+        let text = |rounded: bool| {
+            let (data, x) = if rounded { (data, "xy") } else { ("", "x") };
+            let text = format!(
+                "function @blocks {{ parameter %x: f32[M, K] as \"x\"
+                   %w: {dtype}[N, K] = weight @c0 %t: f32[N, B] = weight @c1
+                   {few} {zero}
+                   %f: f32[N, K] = map cast %n
+                   %d: f32[N, K] = map sub %f, %zb
+                   %tb: f32[N, B, 32] = broadcast axes [0, 1] %t
+                   %tr: f32[N, K] = reshape %tb
+                   %y: f32[N, K] = map mul %d, %tr
+                   %v: f32[{shape}] = {moved} %y
+                   {data}
+                   %r: f32[M, N] = contract [a0: M, a1: N | r0: K]
+                     %{x}[a0, r0], %v[{read}] accumulate f32
+                   return %r as \"r\" }}"
+            );
+            let extent = [("M", rows), ("N", columns), ("K", depth), ("B", blocks)];
+            extent.iter().fold(text, |text, (name, extent)| {
+                [format!("[{name},"), format!(" {name}]"), format!(" {name},"), format!(": {name} ")]
+                    .iter()
+                    .fold(text, |text, from| {
+                        text.replace(from, &from.replace(name, &extent.to_string()))
+                    })
+            })
+        };
+        let parsed = |text: &str| {
+            graph::parse(text).unwrap_or_else(|error| panic!("{text}\n{error}"))
+        };
+        let function = parsed(&text(rounded));
+        let dtype = if dtype == "i8" { DType::I8 } else { DType::U8 };
         let mut weights = vec![
-            random_tensor(DType::U8, &[columns, depth], 1),
+            random_tensor(dtype, &[columns, depth], 1),
             random_tensor(DType::F32, &[columns, blocks], 2),
         ];
         if points {
-            weights.push(random_tensor(DType::U8, &[columns, blocks], 4));
+            weights.push(random_tensor(dtype, &[columns, blocks], 4));
         }
         let inputs = [random_tensor(DType::F32, &[rows, depth], 3)];
-        let mut said = Vec::new();
-        let options = FormatOptions { winograd: Winograd::Never };
-        let target = Target::table().remove(1);
-        formats::choose(function.clone(), &target, &options, None, &mut said).expect("well typed");
-        let stored = said.iter().any(|remark| remark.message.contains("as they are stored"));
-        prop_assert_eq!(stored, rows <= 4 && blocks > 1 && columns > 1, "{:?}", said);
+        let options = FormatOptions { winograd: Winograd::Never, ..Default::default() };
+        let has_bytes = |target: &Target| {
+            target.isa.instructions().any(|(row, _)| row.takes(&[DType::U8, DType::I8], 4))
+        };
         let numbers = results(&function, &weights, &inputs);
         let mut first: Option<Vec<Tensor>> = None;
         for target in Target::table() {
@@ -597,9 +628,28 @@ proptest! {
             let chosen = formats::choose(function.clone(), &target, &options, None, said);
             let chosen = chosen.expect("well typed");
             graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
+            let says = |what: &str| said.iter().any(|remark| remark.message.contains(what));
+            let few = rows <= 4 || rounded;
+            let bytes = has_bytes(&target) && (bits < 8 || rounded);
+            if blocks > 1 && columns > 1 {
+                prop_assert_eq!(says("are multiplied by"), few && bytes, "{:?}", said);
+                prop_assert_eq!(says("as they are stored"), few && !bytes, "{:?}", said);
+            }
             let found = results(&chosen, &weights, &inputs);
             let error = tensor::compare(&numbers[0], &found[0], 0.0, 0.0).relative_l2;
             prop_assert!(error < 5e-6, "{error}: {chosen}");
+            if bytes {
+                // Asked for, data are rounded to the same bytes.
+                let options = FormatOptions { activations: Activations::Int8, ..options.clone() };
+                let asked = parsed(&text(false));
+                let asked = formats::choose(asked, &target, &options, None, said);
+                let asked = results(&asked.expect("well typed"), &weights, &inputs);
+                if rounded && blocks > 1 && columns > 1 {
+                    prop_assert_eq!(asked[0].bytes(), found[0].bytes(), "{}", chosen);
+                }
+                continue;
+            }
+            // Targets that multiply no bytes agree to the bit.
             let first = first.get_or_insert_with(|| found.clone());
             prop_assert_eq!(first[0].bytes(), found[0].bytes(), "{}: {}", target.name, chosen);
         }

@@ -44,11 +44,16 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
     let users = function.users();
     let mut least = Least { function, found: SecondaryMap::new() };
     let met_seldom = |value: ValueId| {
+        let made = function.producer(value);
+        let is_field = made.is_some_and(|(id, _)| function.nodes[id].op.is_field());
         let is_read = |user: &User| match *user {
             User::Operand(node, number) => {
                 let made = function.nodes[node].results.first();
                 let seldom = match &function.nodes[node].op {
                     Op::Gather { .. } => number == 0,
+                    Op::Contract { accumulator, .. } if accumulator.is_integer() && is_field => {
+                        true
+                    }
                     Op::Contract { space, .. } => {
                         let shape = function.ty(value).as_tensor().map(|ty| &ty.shape);
                         shape.is_some_and(|shape| space.meets_seldom(shape))
@@ -106,10 +111,11 @@ struct Bits {
 }
 
 impl Least<'_> {
-    /// Whether a value takes at least twice the memory of what it can be made of.
+    /// Whether a value takes at least twice the memory of what it can be made of, but for numbers
+    /// that take a small part of it.
     fn is_outgrown(&mut self, value: ValueId) -> bool {
         let Bits { own, counted, .. } = self.of(value);
-        own.saturating_add(2) >= counted.saturating_mul(2)
+        (own.saturating_add(2)).saturating_mul(32) >= counted.saturating_mul(63)
     }
 
     /// Whether what a value is made of takes less memory than the value.

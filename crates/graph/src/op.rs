@@ -473,6 +473,13 @@ impl Op {
         self.nature() == Nature::Pure
     }
 
+    /// Whether it takes some of the bits of unsigned bytes: machines have that of whole vectors of
+    /// bytes at once, where products of bytes meet them.
+    pub fn is_field(&self) -> bool {
+        let Op::Map { function, dtype } = self else { return false };
+        *dtype == DType::U8 && matches!(function, ScalarFunction::And | ScalarFunction::Shr)
+    }
+
     /// What each of its regions is called in text forms; none but for control flow.
     pub fn region_labels(&self) -> &'static [&'static str] {
         match self.nature() {

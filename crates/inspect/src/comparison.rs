@@ -391,9 +391,9 @@ impl Judge<'_> {
         let reference = match reference {
             Ok(reference) => reference,
             Err(why) => {
-                let precision = self.executable.options().precision;
+                let options = self.executable.options();
                 let is_near =
-                    own.dtype().is_float() && wrong_beside(theirs, own, precision).is_none();
+                    own.dtype().is_float() && wrong_beside(theirs, own, options).is_none();
                 let verdict = if is_near { PeerVerdict::Near } else { PeerVerdict::Unjudged };
                 return verdict(why.clone());
             }

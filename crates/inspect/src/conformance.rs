@@ -20,7 +20,9 @@ use std::sync::Arc;
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{Tensor, Tolerance, Value};
 use tilewright::compiled::{Source, checked_functions, compile_source, draws, evaluate};
-use tilewright::{Executable, ModelInfo, Options, Port, Precision, catch_internal_errors, compile};
+use tilewright::{
+    Activations, Executable, ModelInfo, Options, Port, Precision, catch_internal_errors, compile,
+};
 
 use crate::recorded::recorded;
 use crate::{Counterpart, Stage, c_program, diff, dump, explore, verify};
@@ -361,7 +363,8 @@ fn tolerance_of(case: &Path, info: &ModelInfo, options: &Options) -> Tolerance {
         true => ABSOLUTE_OF_TRANSFORMS,
         false => ABSOLUTE,
     };
-    let of_products = if options.precision == Precision::Bf16 { OF_SHORT_PRODUCTS } else { 0.0 };
+    let is_short = options.precision == Precision::Bf16 || options.activations == Activations::Int8;
+    let of_products = if is_short { OF_SHORT_PRODUCTS } else { 0.0 };
     let relative = number("rtol").unwrap_or(RELATIVE).max(of_products);
     let absolute = number("atol").unwrap_or(0.0).max(least).max(of_products);
     Tolerance { relative, absolute, of_largest: 0.0, last_place: false }

@@ -141,7 +141,8 @@ fn contraction(kind: &str, sizes: &str, target: &Target) -> Result<Kernel, Strin
         ("depthwise", &[c, h, k, s]) => convolution(c, h, c, k, s, true),
         _ => Err(format!("`{kind}` with {} sizes is no case", sizes.len())),
     }?;
-    let options = formats::FormatOptions { winograd: formats::Winograd::Never };
+    let options =
+        formats::FormatOptions { winograd: formats::Winograd::Never, ..Default::default() };
     let function = formats::choose(function, target, &options, None, &mut Vec::new())
         .map_err(|error| error.to_string())?;
     let id = function

@@ -132,7 +132,7 @@ fn function(shape: &Shape) -> Function {
 /// The result for a target, and what became of the kernels.
 fn lowered(function: &Function, inputs: &[Tensor], target: &str, plain: bool) -> (Tensor, String) {
     let target = Target::named(target).expect("a target");
-    let options = FormatOptions { winograd: Winograd::Never };
+    let options = FormatOptions { winograd: Winograd::Never, ..Default::default() };
     let chosen = formats::choose(function.clone(), &target, &options, None, &mut Vec::new())
         .unwrap_or_else(|error| panic!("{error}\n{function}"));
     let mut module = Module::default();

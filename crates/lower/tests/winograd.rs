@@ -125,7 +125,7 @@ proptest! {
         });
         let weight = random(&weights.expect("a weight"), seed + 7);
         let target = Target::named("x86-64-v4").expect("a target");
-        let options = FormatOptions { winograd: Winograd::Always };
+        let options = FormatOptions { winograd: Winograd::Always, ..Default::default() };
         let mut remarks = Vec::new();
         let after = formats::choose(before.clone(), &target, &options, None, &mut remarks)
             .unwrap_or_else(|error| panic!("{error}"));

@@ -7,7 +7,7 @@
 //! the loads of a few lines. So each load asks for the line a page further on.
 
 use backend::Target;
-use loops::{Access as Use, Scope};
+use loops::{Access as Use, BufferId, Scope};
 use schedule::{Schedule, ScheduleStep};
 
 use crate::given::{Given, Refused};
@@ -43,16 +43,19 @@ pub(super) fn streams(
                 && bytes as u64 > target.machine.l2.bytes
                 && terms >= elements
                 && turns <= MOST_MET * terms;
-            takes_long |= is_stream && terms >= 2 * elements;
+            let holds_terms = buffer.dtype.bits() <= 8 && turns >= 2 * terms;
+            takes_long |= is_stream && (terms >= 2 * elements || holds_terms);
             if is_stream && !found.contains(&access.buffer) {
                 found.push(access.buffer);
             }
         }
     }
-    for id in found.into_iter().filter(|_| takes_long) {
-        let buffer = &schedule.kernel().buffers[id];
-        if buffer.ahead == 0 && buffer.scope == Scope::Parameter(Use::Read) {
-            let step = ScheduleStep::Prefetch { buffer: buffer.name.clone(), bytes: PAGE };
+    let name = |id: BufferId| given.naive.kernel.buffers[id].name.clone();
+    for buffer in found.into_iter().filter(|_| takes_long).map(name) {
+        let mut buffers = schedule.kernel().buffers.values();
+        let fits = |own: &loops::Buffer| own.ahead == 0 && own.scope == Scope::Parameter(Use::Read);
+        if buffers.any(|own| own.name == buffer && fits(own)) {
+            let step = ScheduleStep::Prefetch { buffer, bytes: PAGE };
             schedule.apply(step).map_err(|error| error.message)?;
         }
     }

@@ -10,9 +10,9 @@ use std::slice;
 
 use backend::Target;
 use backend::tile::div_ceil;
-use loops::visit::{Effect, references};
-use loops::{BufferId, Kernel, LoopKind, Scope, Stmt};
-use schedule::{Schedule, Tail};
+use loops::visit::{Effect, references, walk};
+use loops::{BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
+use schedule::{Schedule, ScheduleStep, Tail};
 use sym::{Expr, SymbolId};
 
 use crate::blocks::in_order;
@@ -72,7 +72,7 @@ pub(super) fn compute(
     let (_, before) = nests.split_last().ok_or("it does nothing")?;
     let locals = local_buffers(hand.kernel(), before);
     let rows = Rows::of(nests, &locals);
-    let outer = place_rows(hand, nests, &rows, target)?;
+    let (outer, tile) = place_rows(hand, nests, &rows, target)?;
     if let Some(target_loop) = outer.last() {
         for id in locals.iter().rev() {
             let name = hand.kernel().buffers[*id].name.clone();
@@ -87,8 +87,16 @@ pub(super) fn compute(
     let around = outer.last().map(String::as_str);
     if let Ok(turn) = hand.attempt(|hand| parts_of_sum(hand, around)) {
         inside(hand, Some(&turn), target)?;
+        without_copies(hand)?;
     }
     inside(hand, around, target)?;
+    // Sums of a tile are in registers, which have no index.
+    let nests: Vec<Nest> = hand.block(around).into_iter().flatten().collect();
+    for by in nests.iter().flat_map(|nest| nest.loops.iter().rev().skip(1)) {
+        if Some(by.extent) == tile {
+            _ = hand.attempt(|hand| hand.unroll(&by.name));
+        }
+    }
     Ok(outer)
 }
 
@@ -116,7 +124,8 @@ fn parts_of_sum(hand: &mut Hand<'_>, around: Option<&str>) -> Result<String, Ref
         let (write, None) = (writes.next()?, writes.next()) else { return None };
         let still: Vec<&LoopInfo> =
             reader.loops.iter().filter(|by| write.motion(by) == Motion::Still).collect();
-        let [turn] = still[..] else { return None };
+        // Of several the outermost: the others are met in one turn.
+        let &turn = still.first()?;
         // An axis of the parts is that of the turns: none is met in two of them.
         let once = |access: &Access| {
             let along = |index: &Expr| index.as_symbol() == Some(turn.variable);
@@ -129,7 +138,10 @@ fn parts_of_sum(hand: &mut Hand<'_>, around: Option<&str>) -> Result<String, Ref
         };
         let parts = parts && nests.iter().flat_map(Nest::writes).any(summed);
         let sums = matches!(write.effect, Effect::Reduce(_)) && write.buffer != part;
-        let own: Vec<&LoopInfo> = reader.loops.iter().filter(|by| by.name != turn.name).collect();
+        let others = reader.loops.iter().filter(|by| by.name != turn.name);
+        let (summed_in_it, rest): (Vec<&LoopInfo>, Vec<_>) =
+            others.partition(|by| still.contains(by));
+        let own = [summed_in_it, rest].concat();
         let vector = own.last()?;
         let fits = reader.writes().all(|access| access.motion(vector).is_unit())
             && reader.loads().all(|access| access.motion(vector).is_vector());
@@ -147,6 +159,24 @@ fn parts_of_sum(hand: &mut Hand<'_>, around: Option<&str>) -> Result<String, Ref
     Ok(turn)
 }
 
+/// Has what reads a copy of a local buffer read the buffer, where that is legal.
+fn without_copies(hand: &mut Hand<'_>) -> Result<(), Refused> {
+    let mut copies = Vec::new();
+    walk(&hand.kernel().body, &mut |stmt| {
+        if let Stmt::Store { buffer, value: ScalarExpr::Load { buffer: from, .. }, .. } = stmt {
+            copies.push((*buffer, *from));
+        }
+    });
+    let is_local = |id: BufferId| !matches!(hand.kernel().buffers[id].scope, Scope::Parameter(_));
+    copies.retain(|(copy, from)| is_local(*copy) && is_local(*from));
+    let name = |(copy, _)| hand.kernel().buffers[copy].name.clone();
+    let copies: Vec<String> = copies.into_iter().map(name).collect();
+    for buffer in copies {
+        _ = hand.attempt(|hand| hand.take(ScheduleStep::Inline { buffer }));
+    }
+    Ok(())
+}
+
 /// The kernel's own buffers in the order in which nests first write them.
 pub(super) fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
     let mut found = Vec::new();
@@ -160,14 +190,15 @@ pub(super) fn local_buffers(kernel: &Kernel, nests: &[Nest]) -> Vec<BufferId> {
 }
 
 /// Puts the row loops outermost; one that is contiguous in what is reduced, or else in the result,
-/// is cut into blocks. The names of the loops around the rows.
+/// is cut into blocks. The names of the loops around the rows, and how many rows are inside, if
+/// those are a tile.
 fn place_rows(
     hand: &mut Hand<'_>,
     nests: &[Nest],
     all: &Rows,
     target: &Target,
-) -> Result<Vec<String>, Refused> {
-    let Some(last) = nests.last() else { return Ok(Vec::new()) };
+) -> Result<(Vec<String>, Option<i64>), Refused> {
+    let Some(last) = nests.last() else { return Ok((Vec::new(), None)) };
     let rows: Vec<usize> = all.loops.iter().copied().collect();
     let mut outer: Vec<String> = rows.iter().map(|&at| last.loops[at].name.clone()).collect();
     let mut inner: Vec<String> = (0..last.loops.len())
@@ -188,8 +219,63 @@ fn place_rows(
         outer.extend(blocks);
         inner.push(block);
     }
+    let tile = rows_of_parts(hand.kernel(), nests, all, target);
+    if let Some((at, count)) = tile {
+        let name = &last.loops[at].name;
+        let (blocks, block) = hand.split_whole(name, count)?;
+        outer.retain(|other| other != name);
+        outer.extend(blocks);
+        inner.insert(0, block);
+    }
     hand.reorder(&[outer.clone(), inner].concat())?;
-    Ok(outer)
+    Ok((outer, tile.map(|(_, count)| count)))
+}
+
+/// The row loop along which an operand of sums of parts stands still, and how many of its rows have
+/// the sums of a turn, and those that they are added to, in registers at once: each element of
+/// that operand is loaded, and computed, once for all of them.
+fn rows_of_parts(
+    kernel: &Kernel,
+    nests: &[Nest],
+    rows: &Rows,
+    target: &Target,
+) -> Option<(usize, i64)> {
+    let last = nests.last()?;
+    let sums = |nest: &&Nest| nest.writes().all(|it| matches!(it.effect, Effect::Reduce(_)));
+    let mut summing = nests.iter().zip(&rows.counterparts).filter(|(nest, _)| sums(nest));
+    let ((parts, counterparts), (whole, of_whole)) = (summing.next()?, summing.next()?);
+    let write = |nest: &Nest| nest.writes().next().map(|access| access.buffer);
+    let distinct = write(parts) != write(whole) && summing.next().is_none();
+    // A turn is one of those that add up parts.
+    let still = |by: &&LoopInfo| whole.writes().all(|it| it.motion(by) == Motion::Still);
+    let turn = whole.loops.iter().find(still)?;
+    let lanes = i64::from(target.vector_bytes) / 4;
+    let vectors = |nest: &Nest, rows: &BTreeMap<SymbolId, usize>, turns: i64| {
+        let moves = |by: &&LoopInfo| nest.writes().any(|it| it.motion(by) != Motion::Still);
+        let lane = nest.loops.iter().rev().find(moves)?;
+        let inside = |by: &&LoopInfo| *by == lane || !rows.contains_key(&by.variable);
+        let elements: i64 =
+            nest.loops.iter().filter(moves).filter(inside).map(|by| by.extent).product();
+        Some((lane.clone(), div_ceil(elements / turns.max(1), lanes)))
+    };
+    let (lane, part) = vectors(parts, counterparts, turn.extent)?;
+    let (_, sum) = vectors(whole, of_whole, 1)?;
+    let at = rows.loops.iter().copied().rev().find(|at| {
+        let own = parts.loops.iter().find(|by| counterparts.get(&by.variable) == Some(at));
+        let Some(own) = own.filter(|own| own.extent > 1 && !own.is_free()) else { return false };
+        // What the vectors walk stands still.
+        let (mut walked, mut others): (Vec<&Access>, Vec<_>) =
+            parts.loads().partition(|access| access.motion(&lane) != Motion::Still);
+        walked.retain(|access| access.motion(own) != Motion::Still);
+        others.retain(|access| access.motion(own) != Motion::Still);
+        walked.is_empty() && !others.is_empty()
+    })?;
+    // Beside them: two forms of what stands still, an operand of the rows, two constants.
+    let free = i64::from(target.vector_registers) - 2 * sum - 3;
+    let most = (free / (part + sum).max(1)).min(last.loops[at].extent);
+    let integers = write(parts).is_some_and(|id| kernel.buffers[id].dtype.is_integer());
+    let count = div_ceil(last.loops[at].extent, div_ceil(last.loops[at].extent, most.max(1)));
+    (distinct && integers && count > 1).then_some((at, count))
 }
 
 /// Iterations of the nests that reduce which could be in vectors along a row loop: what they read

@@ -168,7 +168,7 @@ pub use executable::{Executable, Statistics};
 pub use front::{Port, PortExtent, in_order, unknown_input};
 pub use import_aten::operators as aten_operators;
 pub use import_onnx::{ModelInfo, read_value, read_values};
-pub use options::{Options, Precision, TargetChoice, runs_here};
+pub use options::{Activations, Options, Precision, TargetChoice, runs_here};
 pub use outputs::Outputs;
 pub use pipeline::{graph_passes, optimisations, rules};
 pub use reference::evaluate_bytes;

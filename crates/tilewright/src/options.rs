@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use backend::Target;
 use base::timing::Phases;
 use base::{Diagnostic, Limits, Result, codes};
+pub use formats::Activations;
 use front::ImportOptions;
 use tensor::Value;
 
@@ -33,6 +34,8 @@ pub struct Options {
     pub input_shapes: BTreeMap<String, Vec<i64>>,
     /// Precision of products and convolutions.
     pub precision: Precision,
+    /// In which numbers products with weights that are integers in blocks take their data.
+    pub activations: Activations,
     /// Passes to leave out, by name.
     pub disabled: BTreeSet<String>,
     /// Weights whose values passes may read; they are left out of refit.
@@ -131,6 +134,13 @@ impl Options {
     #[must_use]
     pub fn with_input_shape(mut self, name: impl Into<String>, shape: &[i64]) -> Options {
         self.input_shapes.insert(name.into(), shape.to_vec());
+        self
+    }
+
+    /// With these numbers for the data of products with weights that are integers in blocks.
+    #[must_use]
+    pub fn with_activations(mut self, activations: Activations) -> Options {
+        self.activations = activations;
         self
     }
 

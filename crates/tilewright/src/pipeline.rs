@@ -51,7 +51,8 @@ const PARTS: [PartRow; 3] = [
 impl Choices {
     /// Those that the caller's options leave.
     pub(crate) fn of(options: &Options) -> Choices {
-        let formats = FormatOptions { winograd: Winograd::WherePredicted };
+        let winograd = Winograd::WherePredicted;
+        let formats = FormatOptions { winograd, activations: options.activations };
         let strategies = StrategyOptions { plain: false };
         let mut choices = Choices { formats, fusion: true, strategies };
         for row in &PARTS {

@@ -1,14 +1,17 @@
 //! Loops that are instructions: what `backend` describes as loops, and how it is encoded here.
 //!
 //! The loop says which elements each lane takes and what it adds to. An operand's elements fill a
-//! 32-bit lane, so they are loaded as one.
+//! 32-bit lane, so they are loaded as one, and what functions of bits make of them is made of all at
+//! once.
 
 use std::rc::Rc;
 
 use backend::{Found, Isa, Tuple};
-use loops::Loop;
+use loops::{BufferId, Loop};
+use tensor::ScalarFunction;
 
 use super::Selector;
+use super::index::Linear;
 use super::value::{Evaluated, Item, Vector, register_type};
 use crate::vcode::{Inst, Lane, Opcode, VRegId};
 
@@ -117,8 +120,92 @@ impl Selector<'_> {
             let name = &self.kernel.buffers[tuple.buffer].name;
             return Err(self.refuse(format!("the elements of `{name}` fill no lanes")));
         }
-        let words = self.load_words(tuple.buffer, &linear, lanes);
-        Ok(self.register(words))
+        let bits = 8 * self.element_bytes(tuple.buffer);
+        let (mut field, mut turned) = (Field::whole(bits), 0);
+        for (function, number) in &tuple.through {
+            let known = self.known_integer(number).map(|number| number.as_f64() as u64);
+            let known =
+                known.ok_or_else(|| self.refuse("bits that are no constants".to_owned()))?;
+            (field, turned) = match function {
+                ScalarFunction::Shr => (field.shifted(known), turned >> known.min(63)),
+                ScalarFunction::And => (field.masked(known), turned & known),
+                // Bits that are set are left out first, and turned then.
+                ScalarFunction::Or => (field.masked(!known), turned & !known | known),
+                _ => (field, turned ^ known),
+            };
+        }
+        let words = self.field_of(tuple.buffer, &linear, field, lanes);
+        let turned = self.constant(field.repeated(turned), words);
+        match turned.item {
+            Item::Constant(0) => Ok(self.register(words)),
+            _ => {
+                let words = self.binary(Opcode::Xor, words, turned);
+                Ok(self.register(words))
+            }
+        }
+    }
+
+    /// A field of each element that lies in words. It is remembered as loaded values are, so that
+    /// rows share it.
+    fn field_of(
+        &mut self,
+        buffer: BufferId,
+        linear: &Linear,
+        field: Field,
+        lanes: usize,
+    ) -> Vector {
+        let load = self.load_of_words(buffer, linear, lanes);
+        let ty = register_type(Lane::I32, lanes);
+        let vector = |value| Vector { item: Item::Register(value), lane: Lane::I32, lanes };
+        let whole = Field::whole(field.bits);
+        if (field.begin, field.kept) == (0, whole.kept) {
+            return vector(self.load_inst(load, ty, buffer));
+        }
+        // It stands for what is made of the load.
+        let name = Inst { op: Opcode::And, ..load.clone() };
+        let name = name.imm((field.begin << 32 | field.kept) as i64);
+        if let Some(known) = self.remembered(&name, ty, buffer) {
+            return vector(known);
+        }
+        let mut words = vector(self.load_inst(load, ty, buffer));
+        if field.begin > 0 {
+            words = self.unary(Opcode::ShrImm, words, field.begin.min(31) as i64);
+        }
+        // What comes from the neighbour is cut off.
+        let kept = self.constant(field.repeated(field.kept), words);
+        let words = self.binary(Opcode::And, words, kept);
+        let value = self.register(words);
+        self.remember(name, value, buffer);
+        vector(value)
+    }
+}
+
+/// Bits of an element of so many: those from one on, of which some are kept.
+#[derive(Clone, Copy)]
+struct Field {
+    bits: usize,
+    begin: u64,
+    kept: u64,
+}
+
+impl Field {
+    fn whole(bits: usize) -> Field {
+        Field { bits, begin: 0, kept: u64::MAX >> (64 - bits) }
+    }
+
+    fn masked(self, by: u64) -> Field {
+        Field { kept: self.kept & by, ..self }
+    }
+
+    fn shifted(self, by: u64) -> Field {
+        let kept = if by < self.bits as u64 { self.kept >> by } else { 0 };
+        Field { begin: self.begin + by.min(64), kept, ..self }
+    }
+
+    /// A number of the element's bits in each element of a 32-bit word.
+    fn repeated(self, number: u64) -> u64 {
+        let element = number & Field::whole(self.bits).kept;
+        (0..32 / self.bits).map(|copy| element << (copy * self.bits)).sum()
     }
 }
 

@@ -341,28 +341,43 @@ impl Selector<'_> {
 
     /// Emits a load unless its value is remembered.
     pub(super) fn load_inst(&mut self, inst: Inst, ty: RegisterType, buffer: BufferId) -> VRegId {
-        let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
-        let known = |known: &Loaded| {
-            known.buffer == buffer
-                && known.inst.address == inst.address
-                && known.inst == inst
-                && self.builder.type_of(known.value) == ty
-        };
-        if let Some(position) = self.loaded.iter().position(known).filter(|_| !in_frame) {
-            let known = self.loaded.remove(position);
-            let value = known.value;
-            self.loaded.push(known);
+        if let Some(value) = self.remembered(&inst, ty, buffer) {
             return value;
         }
         let value = self.builder.emit(inst.clone(), ty);
         if let (Opcode::Load, Some(address)) = (inst.op, inst.address) {
             self.prefetch(buffer, address, ty);
         }
+        self.remember(inst, value, buffer);
+        value
+    }
+
+    /// What an instruction has loaded, or one that stands for what was made of that.
+    pub(super) fn remembered(
+        &mut self,
+        inst: &Inst,
+        ty: RegisterType,
+        buffer: BufferId,
+    ) -> Option<VRegId> {
+        let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
+        let known = |known: &Loaded| {
+            known.buffer == buffer
+                && known.inst.address == inst.address
+                && known.inst == *inst
+                && self.builder.type_of(known.value) == ty
+        };
+        let position = self.loaded.iter().position(known).filter(|_| !in_frame)?;
+        let known = self.loaded.remove(position);
+        let value = known.value;
+        self.loaded.push(known);
+        Some(value)
+    }
+
+    pub(super) fn remember(&mut self, inst: Inst, value: VRegId, buffer: BufferId) {
         if self.loaded.len() >= self.most_loaded {
             self.loaded.remove(0);
         }
         self.loaded.push(Loaded { inst, value, buffer });
-        value
     }
 
     /// Asks for the line so far behind a loaded vector as the buffer says; of a line that takes

@@ -55,17 +55,26 @@ impl Selector<'_> {
 
     /// Elements that fill 32-bit lanes: the same ones in all lanes, or those side by side.
     pub(super) fn load_words(&mut self, buffer: BufferId, linear: &Linear, lanes: usize) -> Vector {
+        let inst = self.load_of_words(buffer, linear, lanes);
+        let value = self.load_inst(inst, register_type(Lane::I32, lanes), buffer);
+        Vector { item: Item::Register(value), lane: Lane::I32, lanes }
+    }
+
+    /// The instruction that loads them.
+    pub(super) fn load_of_words(
+        &mut self,
+        buffer: BufferId,
+        linear: &Linear,
+        lanes: usize,
+    ) -> Inst {
         let address = self.address(buffer, linear);
-        let ty = register_type(Lane::I32, lanes);
-        let inst = if linear.lane_step == 0 {
+        if linear.lane_step == 0 {
             Inst::new(Opcode::LoadBroadcast, Lane::I32, &[]).address(self.safe_address(address))
         } else {
             let mask = self.active_mask(lanes);
             let mask = self.mask_operand(mask, lanes, 4);
             Inst::new(Opcode::Load, Lane::I32, &[]).address(address).mask(mask)
-        };
-        let value = self.load_inst(inst, ty, buffer);
-        Vector { item: Item::Register(value), lane: Lane::I32, lanes }
+        }
     }
 
     /// Which of a pair an element is, where rows hold whole pairs.

@@ -165,7 +165,7 @@ impl Selector<'_> {
     }
 
     /// The integer that follows from the variables of written-out loops alone.
-    fn known_integer(&self, value: &ScalarExpr) -> Option<Scalar> {
+    pub(super) fn known_integer(&self, value: &ScalarExpr) -> Option<Scalar> {
         match value {
             ScalarExpr::Constant(scalar) => Some(*scalar).filter(|it| it.dtype().is_integer()),
             ScalarExpr::Index(expr) => {

@@ -165,7 +165,7 @@ fn verify_against(
         if report.sample.as_ref().is_some_and(|sample| sample.are_outputs_compared) {
             progress(report.kernels.len(), report.kernels.len(), "the model without graph passes");
             let plain = sample::plain_outputs(executable, source, inputs)?;
-            report.outputs = runs.against(&plain, executable.options().precision);
+            report.outputs = runs.against(&plain, executable.options());
         }
         return Ok(report);
     }

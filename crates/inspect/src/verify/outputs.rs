@@ -22,7 +22,7 @@ use module::Module;
 use tensor::compare::last_place;
 use tensor::{DType, Tensor, Tolerance, Value};
 use tilewright::compiled::{Facts, Imported, Source, attempt, read};
-use tilewright::{Executable, Precision};
+use tilewright::{Activations, Executable, Options, Precision};
 
 use super::OutputVerdict;
 use super::kernels::{Values, settings};
@@ -36,7 +36,8 @@ const TIMES: f64 = 3.0;
 /// One of so many integers may differ where a rounding of floats lies before it.
 const SHARE: usize = 100;
 
-/// What is allowed where operands of products are rounded to bf16, whose step is 2^-8.
+/// What is allowed where operands of products are rounded to bf16 or to 8 bits a block, whose steps
+/// are 2^-8 of a number and of the largest.
 const OF_SHORT_PRODUCTS: f64 = 1.0 / 64.0;
 
 /// What is allowed between two compiles, neither of which is the truth, for each that is allowed
@@ -108,7 +109,7 @@ impl Reference {
         let function = imported.function().clone();
         let exact = compute(&imported, EvaluationPrecision::F64).ok();
         let is_float = |ty: &Type| matches!(ty, Type::Tensor(ty) if ty.dtype.is_float());
-        let least = least(executable.options().precision);
+        let least = least(executable.options());
         let of_floats = function.values.values().any(|value| is_float(&value.ty));
         let source = source.clone();
         Ok(Reference {
@@ -202,26 +203,22 @@ impl Runs {
     }
 
     /// A verdict for each output against those of another compile, whose roundings are its own.
-    pub(super) fn against(&self, plain: &[Tensor], precision: Precision) -> Vec<OutputVerdict> {
-        let rule = Rule::of_two_compiles(precision);
+    pub(super) fn against(&self, plain: &[Tensor], options: &Options) -> Vec<OutputVerdict> {
+        let rule = Rule::of_two_compiles(options);
         self.verdicts(plain.len(), &|number, actual| rule.judge(actual, &plain[number], None))
     }
 }
 
 /// What is wrong with a value against that of another engine, which rounds otherwise, if something
 /// is.
-pub(crate) fn wrong_beside(
-    other: &Tensor,
-    actual: &Tensor,
-    precision: Precision,
-) -> Option<String> {
-    Rule::of_two_compiles(precision).judge(actual, other, None).2
+pub(crate) fn wrong_beside(other: &Tensor, actual: &Tensor, options: &Options) -> Option<String> {
+    Rule::of_two_compiles(options).judge(actual, other, None).2
 }
 
 impl Rule {
     /// Of a value against that of another compile.
-    fn of_two_compiles(precision: Precision) -> Rule {
-        Rule { of_floats: true, least: OF_TWO_COMPILES * least(precision) }
+    fn of_two_compiles(options: &Options) -> Rule {
+        Rule { of_floats: true, least: OF_TWO_COMPILES * least(options) }
     }
 
     fn judge(
@@ -261,10 +258,10 @@ fn off_by_units(tensor: &Tensor, seed: u64) -> Tensor {
 }
 
 /// The error that is always allowed in a precision.
-fn least(precision: Precision) -> f64 {
-    match precision {
-        Precision::F32 => LEAST,
-        Precision::Bf16 => OF_SHORT_PRODUCTS,
+fn least(options: &Options) -> f64 {
+    match (options.precision, options.activations) {
+        (Precision::F32, Activations::AsGiven) => LEAST,
+        (Precision::Bf16, _) | (_, Activations::Int8) => OF_SHORT_PRODUCTS,
     }
 }
 

@@ -226,8 +226,13 @@ impl Chooser<'_> {
     fn is_made_of_less(&self, value: ValueId) -> bool {
         let seldom = |user: &User| {
             let &User::Operand(reader, _) = user else { return false };
-            let Op::Contract { space, .. } = &self.function.nodes[reader].op else { return false };
-            space.meets_seldom(extents(self.function, value))
+            let Op::Contract { space, accumulator, .. } = &self.function.nodes[reader].op else {
+                return false;
+            };
+            let made = self.function.producer(value);
+            let is_field = made.is_some_and(|(id, _)| self.function.nodes[id].op.is_field());
+            is_field && accumulator.is_integer()
+                || space.meets_seldom(extents(self.function, value))
         };
         let bits = |value: ValueId| {
             let bits = self.function.ty(value).as_tensor().map_or(0, |ty| ty.dtype.bits());

@@ -36,6 +36,9 @@ const SMALL: i64 = 64 << 10;
 /// Fewer rows than this keep workers idle.
 const FEW_ROWS: i64 = 4;
 
+/// The most terms of a sum of integers that is rather computed again than stored.
+const MOST_TERMS_OF_PART: i64 = 256;
+
 /// A read of a stored or internal value by a nest over a generic index; none where the place is not
 /// known before running.
 type Reads = Vec<(ValueId, Option<Vec<Expr>>)>;
@@ -372,7 +375,14 @@ impl Merger<'_> {
         let data = &self.function.nodes[node];
         let Op::Contract { space, .. } = &data.op else { return None };
         let shapes = data.operands.iter().map(|&operand| extents(self.function, operand));
-        shapes.into_iter().any(|shape| space.meets_seldom(shape)).then_some(output)
+        let terms: Option<i64> =
+            space.extents[space.parallel..].iter().map(Expr::as_constant).product();
+        // Short sums of integers take more to store than to compute.
+        let is_short = space.extents.len() > space.parallel
+            && terms.is_some_and(|terms| terms <= MOST_TERMS_OF_PART)
+            && self.function.ty(value).as_tensor().is_some_and(|ty| ty.dtype.is_integer());
+        let seldom = shapes.into_iter().any(|shape| space.meets_seldom(shape));
+        (seldom || is_short).then_some(output)
     }
 
     /// Whether a combination's vectors would not lie in one piece in the result of a nest that runs

@@ -13,8 +13,8 @@
 //!
 //! Legal: the buffer is local, written by one store alone, in a nest of loops and nothing else, at
 //! an index that is one of the nest's variables, each a different one, along every axis (or zero
-//! along an axis of extent 1); it is only loaded from otherwise, after the nest; what its value
-//! loads is not written after the nest. A product must not become the operand of a floating-point
+//! along an axis of extent 1); it is only loaded from otherwise, after the nest and in the same
+//! block, of the kernel or of a loop; what its value loads is not written after the nest there. A product must not become the operand of a floating-point
 //! sum that would then be a fused multiply-add.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -31,7 +31,9 @@ use crate::steps::simplify::compact;
 
 /// What a buffer holds, as a function of its index.
 struct Definition {
-    /// Position of the nest in the kernel's body.
+    /// The loops, by position, in whose innermost body the nest and all readers are.
+    block: Vec<usize>,
+    /// Position of the nest in that block.
     position: usize,
     /// The variable along each axis; none where the index is zero.
     variables: Vec<Option<SymbolId>>,
@@ -43,7 +45,7 @@ pub(crate) fn apply(state: &mut State, buffer: &str) -> Outcome {
     let id = find_buffer(kernel, buffer)?;
     let definition = definition(kernel, id, buffer)?;
     check_readers(kernel, id, &definition, buffer)?;
-    kernel.body.remove(definition.position);
+    block_mut(kernel, &definition.block).remove(definition.position);
     substitute::replace_loads(&mut kernel.body, id, |index| {
         let pairs = definition.variables.iter().zip(index);
         let replacements: BTreeMap<SymbolId, Expr> =
@@ -56,6 +58,37 @@ pub(crate) fn apply(state: &mut State, buffer: &str) -> Outcome {
     Ok(())
 }
 
+/// The body of the innermost of some loops.
+fn block<'k>(kernel: &'k Kernel, path: &[usize]) -> &'k [Stmt] {
+    path.iter().fold(&kernel.body[..], |block, &at| match &block[at] {
+        Stmt::For(inner) => &inner.body,
+        _ => unreachable!("the path leads through loops"),
+    })
+}
+
+fn block_mut<'k>(kernel: &'k mut Kernel, path: &[usize]) -> &'k mut Vec<Stmt> {
+    path.iter().fold(&mut kernel.body, |block, &at| match &mut block[at] {
+        Stmt::For(inner) => &mut inner.body,
+        _ => unreachable!("the path leads through loops"),
+    })
+}
+
+/// The innermost block that has several statements which touch a buffer.
+fn block_of(kernel: &Kernel, id: BufferId) -> Vec<usize> {
+    let mut path = Vec::new();
+    loop {
+        let statements = block(kernel, &path);
+        let touches = |at: &usize| {
+            references(std::slice::from_ref(&statements[*at])).iter().any(|r| r.buffer == id)
+        };
+        let found: Vec<usize> = (0..statements.len()).filter(touches).collect();
+        match found[..] {
+            [at] if matches!(statements[at], Stmt::For(_)) => path.push(at),
+            _ => return path,
+        }
+    }
+}
+
 /// The one store that defines the buffer.
 fn definition(kernel: &Kernel, id: BufferId, name: &str) -> Outcome<Definition> {
     let refuse = |message: &str| Err(Refusal::at_buffer(name, message));
@@ -63,10 +96,12 @@ fn definition(kernel: &Kernel, id: BufferId, name: &str) -> Outcome<Definition> 
         return refuse("a parameter is not inlined");
     }
     let writes = |stmt: &Stmt| touched(std::slice::from_ref(stmt)).1.contains(&id);
-    let Some(position) = kernel.body.iter().position(writes) else {
-        return refuse("no nest of the kernel's body defines it");
+    let path = block_of(kernel, id);
+    let statements = block(kernel, &path);
+    let Some(position) = statements.iter().position(writes) else {
+        return refuse("no nest beside its readers defines it");
     };
-    let (mut stmt, mut loops) = (&kernel.body[position], BTreeSet::new());
+    let (mut stmt, mut loops) = (&statements[position], BTreeSet::new());
     while let Stmt::For(inner) = stmt {
         loops.insert(inner.variable);
         let [only] = &inner.body[..] else { return refuse("its nest does more than store it") };
@@ -92,7 +127,7 @@ fn definition(kernel: &Kernel, id: BufferId, name: &str) -> Outcome<Definition> 
     if value_symbols(value).iter().any(|symbol| loops.contains(symbol)) {
         return refuse("its value depends on a loop that its index does not name");
     }
-    Ok(Definition { position, variables, value: value.clone() })
+    Ok(Definition { block: path, position, variables, value: value.clone() })
 }
 
 fn check_readers(kernel: &Kernel, id: BufferId, definition: &Definition, name: &str) -> Outcome {
@@ -109,7 +144,7 @@ fn check_readers(kernel: &Kernel, id: BufferId, definition: &Definition, name: &
     {
         return refuse("a fold reads it as a whole".into());
     }
-    let (before, after) = kernel.body.split_at(definition.position);
+    let (before, after) = block(kernel, &definition.block).split_at(definition.position);
     if references(before).iter().any(|r| r.buffer == id) {
         return refuse("it is read before it is computed".into());
     }

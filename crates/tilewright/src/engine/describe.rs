@@ -10,7 +10,7 @@ use import_onnx::ModelInfo;
 use runtime::cpu::Processor;
 use tensor::{DType, Kind};
 
-use crate::options::{Options, Precision, TargetChoice};
+use crate::options::{Activations, Options, Precision, TargetChoice};
 
 /// The version of the compiler: engines of others are not read.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -104,6 +104,7 @@ fn read_target(decoder: &mut Decoder<'_>) -> std::result::Result<Target, Damage>
 pub(super) fn options(encoder: &mut Encoder, options: &Options) {
     encoder.flag(options.target == TargetChoice::Native);
     encoder.flag(options.precision == Precision::Bf16);
+    encoder.flag(options.activations == Activations::Int8);
     encoder.flag(options.symbolic);
     encoder.list(&options.disabled, |encoder, name| encoder.text(name));
     encoder.list(&options.literals, |encoder, name| encoder.text(name));
@@ -124,6 +125,7 @@ pub(super) fn options(encoder: &mut Encoder, options: &Options) {
 fn read_options(decoder: &mut Decoder<'_>) -> std::result::Result<Options, Damage> {
     let is_native = decoder.flag()?;
     let precision = if decoder.flag()? { Precision::Bf16 } else { Precision::F32 };
+    let activations = if decoder.flag()? { Activations::Int8 } else { Activations::AsGiven };
     let symbolic = decoder.flag()?;
     let disabled = decoder.list(read_name)?;
     let literals = decoder.list(read_name)?;
@@ -135,6 +137,7 @@ fn read_options(decoder: &mut Decoder<'_>) -> std::result::Result<Options, Damag
     Ok(Options {
         target,
         precision,
+        activations,
         symbolic,
         disabled,
         literals,

@@ -27,7 +27,7 @@ use crate::compile::compile_source;
 use crate::executable::Executable;
 use crate::jit;
 use crate::late::LateValue;
-use crate::options::{Options, Precision, TargetChoice};
+use crate::options::{Activations, Options, Precision, TargetChoice};
 use crate::pipeline::FrontHalf;
 use crate::plan::Plan;
 use crate::source::Source;
@@ -147,6 +147,9 @@ fn contradiction(given: &Options, own: &Options) -> Option<String> {
     };
     if given.precision != Precision::F32 && given.precision != own.precision {
         return Some("--precision bf16".to_owned());
+    }
+    if given.activations != Activations::AsGiven && given.activations != own.activations {
+        return Some("--activations int8".to_owned());
     }
     if given.symbolic && !own.symbolic {
         return Some("--symbolic".to_owned());

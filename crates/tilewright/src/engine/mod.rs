@@ -78,6 +78,7 @@ impl EngineSource {
             dims: of.dims.clone(),
             input_shapes: of.input_shapes.clone(),
             precision: of.precision,
+            activations: of.activations,
             disabled: of.disabled.clone(),
             literals: of.literals.clone(),
             symbolic: of.symbolic,

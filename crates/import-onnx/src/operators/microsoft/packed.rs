@@ -64,8 +64,33 @@ fn extent(node: &Node<'_>, name: &str) -> Accepted<i64> {
     }
 }
 
-/// `MatMulNBits`: a product with weights `[n, k]` of few bits, in blocks along `k`. The attribute
-/// `accuracy_level` allows less precision, of which nothing is taken.
+/// The `accuracy_level` that allows data of 8 bits, each block of the weights' with a scale.
+const BYTES_ALLOWED: i64 = 4;
+
+/// Numbers `[.., k]` rounded to 127ths of the largest of their block along `k`, which divides `k`.
+fn rounded_in_blocks(graph: &mut Graph, a: &Operand, block: i64) -> Accepted<Operand> {
+    let wide = graph.widen(a)?;
+    let (last, lead) = wide.shape().split_last().ok_or_else(|| shape_error("no axes"))?;
+    let (whole, axis) = (wide.shape().to_vec(), lead.len());
+    let blocks = [lead, &[last.floor_div(&Expr::from(block)), Expr::from(block)]].concat();
+    let parts = graph.reshape(&wide, &blocks)?;
+    let size = graph.map(F::Abs, &[&parts])?;
+    let most = graph.reduce_axes(&size, &[axis + 1], tensor::Reduction::Max, false)?;
+    // A block of zeros has a scale, too.
+    let (largest, least) = (graph.number(DType::F32, 127.0), graph.number(DType::F32, 1e-37));
+    let scale = graph.div(&most, &largest)?;
+    let scale = graph.map(F::Max, &[&scale, &least])?;
+    let scale = repeat_blocks(graph, &scale, axis, block, &whole)?;
+    let number = graph.div(&wide, &scale)?;
+    let number = graph.map(F::Round, &[&number])?;
+    let byte = graph.cast(&number, DType::I8)?;
+    let number = graph.cast(&byte, DType::F32)?;
+    let rounded = graph.mul(&number, &scale)?;
+    graph.cast(&rounded, a.dtype())
+}
+
+/// `MatMulNBits`: a product with weights `[n, k]` of few bits, in blocks along `k`. Where the
+/// attribute `accuracy_level` allows it, data are rounded to 8 bits.
 pub(super) fn product(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (a, bytes, scales) = (node.input(0)?, node.input(1)?, node.input(2)?);
     let (n, k) = (extent(node, "N")?, extent(node, "K")?);
@@ -96,7 +121,9 @@ pub(super) fn product(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let weights = block_values(graph, &numbers, &scales, &points, block)?;
     let weights = graph.cast(&weights, a.dtype())?;
     let weights = graph.slice_axis(&weights, 1, Expr::ZERO, 1, Expr::from(k))?;
-    let result = rows_product(graph, a, &weights)?;
+    let is_rounded = node.int("accuracy_level", 0)? == BYTES_ALLOWED && k % block == 0;
+    let a = if is_rounded { rounded_in_blocks(graph, a, block)? } else { a.clone() };
+    let result = rows_product(graph, &a, &weights)?;
     Ok(vec![add_vector(graph, &result, node.optional(5))?])
 }
 

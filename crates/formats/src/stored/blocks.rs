@@ -1,0 +1,372 @@
+//! Blocks of integers by blocks of integers: sums of a block are exact, and scales follow them.
+//!
+//! before: `contract mul(q, s)[m, k], mul(sub(w, z), t)[n, k] accumulate f32`, where `q` is bytes
+//!         and `s`, `t` and `z` are repeated for each block of `k`
+//! after:  `sum over b of mul(mul(cast<f32>(sub(contract q[m, B*b + r], w[n, B*b + r]
+//!         accumulate i32, z * sum over r of q)), s), t)`
+//!
+//! Numbers that are no such integers are made some where that is faster: each block of them is
+//! written as 23 bits and a sign, times a scale, cut into three bytes, and each of the bytes has a
+//! sum of its own. What is lost is at most 2^-22 of a block's largest number.
+//!
+//! Weights lie in panels, quads of terms side by side as instructions take them; of fewer bits,
+//! several quads in one, one behind the other in the bits of each byte.
+
+use backend::Target;
+use base::Id;
+use graph::{Built, Function, IterationSpace, Op, Rewriter, ValueId};
+use sym::{Expr, SymbolId};
+use tensor::{DType, Reduction, ScalarFunction};
+
+use super::{Parts, Stored};
+use crate::integers::{in_order, sums_along, turned};
+use crate::options::Activations;
+use crate::panels;
+use crate::quantised::{Quantised, as_type, moved, shift};
+
+/// Terms that an instruction adds up at once.
+const QUAD: i64 = 4;
+
+/// Bytes that a number is cut into.
+const LIMBS: i64 = 3;
+
+/// The largest of the integers that the highest byte of a block's numbers becomes. With half of each
+/// byte's range added to each byte they are still not negative, however their quotient is rounded.
+const LARGEST: f64 = 127.0;
+
+/// What half of each byte's range comes to.
+const HALVES: i64 = 0x0080_8080;
+
+/// Scales below this are taken for it: a block of zeros has one, too.
+const LEAST_SCALE: f64 = 1e-37;
+
+/// The data of a product as bytes.
+pub(super) struct Bytes {
+    /// Signed bytes, for each limb in the shape of the operand.
+    integers: ValueId,
+    /// Factors of the limbs, in the shape of the operand with an element a block.
+    scales: ValueId,
+    limbs: i64,
+}
+
+/// What an operand stands for, if that is signed bytes without a zero point in blocks of which
+/// there are so many along the sum, or in one.
+pub(super) fn data(
+    source: &Function,
+    space: &IterationSpace,
+    (value, number): (ValueId, usize),
+    blocks: i64,
+) -> Option<Quantised> {
+    let found = Quantised::of(source, value)?;
+    let index = &space.operands[number];
+    let is_plain = found.whole.zero_as(source, DType::I8) == Some(0)
+        && found.whole.dtype(source) == Some(DType::I8)
+        && !found.is_padded;
+    let fits = |(axis, extent): (&usize, &Expr)| {
+        let Some(own) = index[*axis].as_symbol() else { return false };
+        let whole = &space.extents[own.index()] == extent;
+        if own.index() < space.parallel { whole } else { extent.as_constant() == Some(blocks) }
+    };
+    let scales = &found.scales;
+    let fit = scales.iter().all(|scale| scale.axes.iter().zip(&scale.shape).all(fits));
+    (is_plain && fit && !scales.is_empty()).then_some(found)
+}
+
+impl Stored {
+    /// The data as bytes, where the target multiplies such and the model has them, or where to make
+    /// them takes less than to make floats of the weights.
+    pub(super) fn bytes_of_data(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        target: &Target,
+    ) -> Built<Option<Bytes>> {
+        let Op::Contract { space, .. } = &rewriter.source.nodes[self.node].op else {
+            return Ok(None);
+        };
+        let space = space.clone();
+        let is_plain = space.operands.iter().flatten().all(|index| index.as_symbol().is_some());
+        let quads = [DType::U8, DType::I8];
+        let has_quads = target.isa.instructions().any(|(row, _)| row.takes(&quads, QUAD));
+        let whole = self.terms % (QUAD * 8 / self.bits) == 0;
+        if !is_plain || !has_quads || !whole {
+            return Ok(None);
+        }
+        match (&self.data, self.activations) {
+            (Some(found), _) => self.given(rewriter, &space, found).map(Some),
+            (None, Activations::Int8) => self.cut(rewriter, &space, 1).map(Some),
+            (None, _) if self.bits < 8 => self.cut(rewriter, &space, LIMBS).map(Some),
+            (None, _) => Ok(None),
+        }
+    }
+
+    /// The shape of the data with an axis of blocks in front of the terms', and its place.
+    fn shape_in_blocks(
+        &self,
+        rewriter: &Rewriter<'_>,
+        value: ValueId,
+        space: &IterationSpace,
+    ) -> Built<(Vec<Expr>, usize)> {
+        let term = IterationSpace::axis(space.parallel);
+        let index = &space.operands[1 - self.operand];
+        let place = index.iter().position(|own| *own == term).ok_or("terms not walked")?;
+        let mut shape = rewriter.builder.shape(value)?.to_vec();
+        shape.splice(place..=place, [self.blocks, self.terms].map(Expr::constant));
+        Ok((shape, place))
+    }
+
+    /// Data that stand for bytes.
+    fn given(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        space: &IterationSpace,
+        found: &Quantised,
+    ) -> Built<Bytes> {
+        let value = rewriter.source.nodes[self.node].operands[1 - self.operand];
+        let integer = as_type(rewriter, found.whole.integer, DType::I8)?;
+        let outside = rewriter.builder.scalar(DType::I8, 0.0);
+        let integers = moved(rewriter, value, &found.whole, (integer, outside))?;
+        let (blocks, place) = self.shape_in_blocks(rewriter, integers, space)?;
+        let mut shape = blocks;
+        shape.remove(place + 1);
+        let shape = [&[Expr::ONE], &shape[..]].concat();
+        let mut scales = rewriter.builder.scalar(DType::F32, 1.0);
+        scales = rewriter.builder.broadcast(scales, &shape[..], &[])?;
+        for scale in &found.scales {
+            let own = rewriter.get(scale.value);
+            let own = rewriter.builder.reshape(own, &scale.shape[..])?;
+            let axes: Vec<usize> = scale.axes.iter().map(|axis| axis + 1).collect();
+            let (own, axes) = in_order(rewriter, own, &axes)?;
+            let own = rewriter.builder.broadcast(own, &shape[..], &axes)?;
+            scales = rewriter.builder.map(scale.function, &[scales, own])?;
+        }
+        let whole = rewriter.builder.shape(integers)?.to_vec();
+        let integers = rewriter.builder.reshape(integers, [&[Expr::ONE], &whole[..]].concat())?;
+        Ok(Bytes { integers, scales, limbs: 1 })
+    }
+
+    /// Data that are floats, each of which is cut into so many bytes, or rounded to one.
+    fn cut(&self, rewriter: &mut Rewriter<'_>, space: &IterationSpace, limbs: i64) -> Built<Bytes> {
+        let value = rewriter.get(rewriter.source.nodes[self.node].operands[1 - self.operand]);
+        let shape = rewriter.builder.shape(value)?.to_vec();
+        let (blocks, place) = self.shape_in_blocks(rewriter, value, space)?;
+        let builder = &mut rewriter.builder;
+        let value = builder.reshape(value, &blocks[..])?;
+        let size = builder.map(ScalarFunction::Abs, &[value])?;
+        let most = builder.reduce_axes(size, &[place + 1], Reduction::Max, DType::F32, false)?;
+        let largest = builder.scalar(DType::F32, LARGEST * (8.0 * (limbs - 1) as f64).exp2());
+        let scale = builder.map_broadcast(ScalarFunction::Div, &[most, largest])?;
+        let least = builder.scalar(DType::F32, LEAST_SCALE);
+        let scale = builder.map_broadcast(ScalarFunction::Max, &[scale, least])?;
+        let without: Vec<usize> = (0..blocks.len()).filter(|&axis| axis != place + 1).collect();
+        let repeated = builder.broadcast(scale, &blocks[..], &without)?;
+        let whole = builder.map(ScalarFunction::Div, &[value, repeated])?;
+        let whole = builder.map(ScalarFunction::Round, &[whole])?;
+        if limbs == 1 {
+            let whole = builder.cast(whole, DType::I8)?;
+            let integers = builder.reshape(whole, [&[Expr::ONE], &shape[..]].concat())?;
+            let few = [&[Expr::ONE], &builder.shape(scale)?[..]].concat();
+            let scales = builder.reshape(scale, few)?;
+            return Ok(Bytes { integers, scales, limbs });
+        }
+        let whole = builder.cast(whole, DType::I32)?;
+        let halves = builder.scalar(DType::I32, HALVES as f64);
+        let whole = builder.map_broadcast(ScalarFunction::Add, &[whole, halves])?;
+        let whole = builder.reshape(whole, &shape[..])?;
+        // The highest byte first.
+        let all = [&[Expr::constant(limbs)], &shape[..]].concat();
+        let behind: Vec<usize> = (1..all.len()).collect();
+        let whole = builder.broadcast(whole, &all[..], &behind)?;
+        let places: Vec<i32> = (0..limbs).rev().map(|limb| 8 * limb as i32).collect();
+        let places = builder.literal(tensor::Tensor::from_vec(&[places.len()], places));
+        let places = builder.broadcast(places, &all[..], &[0])?;
+        let byte = builder.map(ScalarFunction::Shr, &[whole, places])?;
+        let mask = builder.scalar(DType::I32, 255.0);
+        let byte = builder.map_broadcast(ScalarFunction::And, &[byte, mask])?;
+        let half = builder.scalar(DType::I32, 128.0);
+        let byte = builder.map_broadcast(ScalarFunction::Sub, &[byte, half])?;
+        let integers = builder.cast(byte, DType::I8)?;
+        let mut few = blocks;
+        few.remove(place + 1);
+        let all = [&[Expr::constant(limbs)], &few[..]].concat();
+        let behind: Vec<usize> = (1..all.len()).collect();
+        let scale = builder.broadcast(scale, &all[..], &behind)?;
+        let factors: Vec<f32> = (0..limbs).rev().map(|limb| (8.0 * limb as f32).exp2()).collect();
+        let factors = builder.literal(tensor::Tensor::from_vec(&[factors.len()], factors));
+        let factors = builder.broadcast(factors, &all[..], &[0])?;
+        let scales = builder.map(ScalarFunction::Mul, &[scale, factors])?;
+        Ok(Bytes { integers, scales, limbs })
+    }
+
+    /// The product of weights and data that are both bytes.
+    pub(super) fn product_of_bytes(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        target: &Target,
+        space: &IterationSpace,
+        data: &Bytes,
+        messages: &mut Vec<String>,
+    ) -> Built {
+        let number = 1 - self.operand;
+        let (whole, space) = (space, with_limbs(space, number, data.limbs));
+        let own = Stored { vector: self.vector + 1, accumulator: DType::I32, ..self.clone() };
+        let mut contraction = own.contraction(rewriter, &space);
+        contraction.operands[number].value = data.integers;
+        let (integers, shift) = self.unsigned(rewriter)?;
+        let shape = self.in_blocks(&rewriter.builder.shape(integers)?, &space);
+        contraction.operands[self.operand].value = rewriter.builder.reshape(integers, shape)?;
+        panels::apply(&mut contraction, &mut rewriter.builder, target, messages)?;
+        let laid = contraction.operands[self.operand].value;
+        let parts = own.parts(&contraction, &rewriter.builder.shape(laid)?)?;
+        let mut operands = [data.integers; 2];
+        let quads;
+        (operands[self.operand], quads) = self.in_quads(rewriter, laid, &parts)?;
+        let [lhs, rhs] = operands;
+        let mut sums = rewriter.builder.contract(quads, lhs, rhs, DType::I32, DType::I32)?;
+        let result = parts.space.extents[..parts.space.parallel].to_vec();
+        // What is taken from the weights is taken from the sums.
+        let points = match &self.points {
+            Some(points) => {
+                let of = as_type(rewriter, points.value, self.byte(rewriter)?)?;
+                let of = own.repeated(rewriter, &space, (points, of), target, &parts)?;
+                let of = rewriter.builder.cast(of, DType::I32)?;
+                let shift = rewriter.builder.scalar(DType::I32, shift as f64);
+                Some(rewriter.builder.map_broadcast(ScalarFunction::Add, &[of, shift])?)
+            }
+            None => {
+                let zero = shift + self.found.whole.known_zero(rewriter.source).unwrap_or(0);
+                let zero = (zero != 0).then(|| rewriter.builder.scalar(DType::I32, zero as f64));
+                zero.map(|zero| rewriter.builder.broadcast(zero, &result[..], &[])).transpose()?
+            }
+        };
+        if let Some(points) = points {
+            let of = (number, data.integers);
+            let (of, axes) = sums_along(rewriter, &parts.space, of, DType::I32)?;
+            let of = rewriter.builder.broadcast(of, &result[..], &axes)?;
+            let share = rewriter.builder.map(ScalarFunction::Mul, &[points, of])?;
+            sums = rewriter.builder.map(ScalarFunction::Sub, &[sums, share])?;
+        }
+        let sums = rewriter.builder.cast(sums, DType::F32)?;
+        let term = SymbolId::new(parts.space.parallel);
+        let axis = |own: &Expr| match own.contains(term) {
+            true => Some(parts.block),
+            false => Some(own.as_symbol()?.index()),
+        };
+        let axes = parts.space.operands[number].iter().map(axis).collect::<Option<Vec<usize>>>();
+        let axes = axes.ok_or("data that are not walked")?;
+        let (scales, axes) = in_order(rewriter, data.scales, &axes)?;
+        let scales = rewriter.builder.broadcast(scales, &result[..], &axes)?;
+        let mut sums = rewriter.builder.map(ScalarFunction::Mul, &[sums, scales])?;
+        for scale in &self.found.scales {
+            let of = rewriter.get(scale.value);
+            let scales = own.repeated(rewriter, &space, (scale, of), target, &parts)?;
+            sums = rewriter.builder.map(scale.function, &[sums, scales])?;
+        }
+        let message = match data.limbs {
+            1 => "are multiplied by bytes in blocks",
+            _ => "are multiplied by numbers of 23 bits a block, as three bytes each",
+        };
+        messages.push(format!("weights of {} bits {message}", self.bits));
+        // Limbs are added up with the blocks.
+        let (limb, places) = (parts.places[0], parts.places[1..].to_vec());
+        if data.limbs == 1 {
+            let mut extents = result;
+            extents.remove(limb);
+            sums = rewriter.builder.reshape(sums, extents)?;
+            let behind = |place: &usize| place - usize::from(*place > limb);
+            let places = places.iter().map(behind).collect();
+            let vector = self.vector;
+            return Parts { places, vector, ..parts }.whole(rewriter, sums, whole);
+        }
+        let summed = vec![parts.block, limb];
+        Parts { places, vector: self.vector, summed, ..parts }.whole(rewriter, sums, whole)
+    }
+
+    /// The weights as unsigned bytes, and by how much these are more than the model's integers.
+    fn unsigned(&self, rewriter: &mut Rewriter<'_>) -> Built<(ValueId, i64)> {
+        let weights = rewriter.source.nodes[self.node].operands[self.operand];
+        let integers = self.integers(rewriter, weights)?;
+        if self.bits < 8 {
+            return Ok((integers, -self.least));
+        }
+        let shift = shift(self.byte(rewriter)?, DType::U8);
+        Ok((turned(rewriter, integers, DType::U8)?, shift))
+    }
+
+    /// Weights in panels with the terms of quads side by side, as they are unpacked, and the space
+    /// of the product with them.
+    fn in_quads(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        laid: ValueId,
+        parts: &Parts,
+    ) -> Built<(ValueId, IterationSpace)> {
+        let place = parts.term_of_weights.ok_or("terms that are not walked")?;
+        let (each, builder) = (8 / self.bits, &mut rewriter.builder);
+        let mut shape = builder.shape(laid)?.to_vec();
+        let turns = shape[place].floor_div(&Expr::constant(each * QUAD));
+        shape.splice(place..=place, [turns.clone(), Expr::constant(each), Expr::constant(QUAD)]);
+        let split = builder.reshape(laid, &shape[..])?;
+        let mut order: Vec<usize> = (0..shape.len()).filter(|&axis| axis != place + 2).collect();
+        order.push(place + 2);
+        let mut value = builder.transpose(split, &order)?;
+        let shape: Vec<Expr> = order.iter().map(|&axis| shape[axis].clone()).collect();
+        let behind: Vec<usize> = (0..shape.len()).filter(|&axis| axis != place + 1).collect();
+        let packed: Vec<Expr> = behind.iter().map(|&axis| shape[axis].clone()).collect();
+        if each == 1 {
+            value = builder.reshape(value, packed)?;
+        } else {
+            let mut bytes = None;
+            for number in 0..each {
+                let part = Expr::from(number);
+                let part = builder.slice_axis(value, place + 1, part, 1, Expr::ONE)?;
+                let part = builder.reshape(part, &packed[..])?;
+                let bits = builder.scalar(DType::U8, (number * self.bits) as f64);
+                let part = builder.map_broadcast(ScalarFunction::Shl, &[part, bits])?;
+                bytes = Some(match bytes {
+                    None => part,
+                    Some(bytes) => builder.map(ScalarFunction::Or, &[bytes, part])?,
+                });
+            }
+            let bytes = bytes.ok_or("bytes of nothing")?;
+            let bytes = builder.broadcast(bytes, &shape[..], &behind)?;
+            let number = builder.iota(DType::U8, &[Expr::constant(each)], 0)?;
+            let bits = builder.scalar(DType::U8, self.bits as f64);
+            let bits = builder.map_broadcast(ScalarFunction::Mul, &[bits, number])?;
+            let bits = builder.broadcast(bits, &shape[..], &[place + 1])?;
+            let moved = builder.map(ScalarFunction::Shr, &[bytes, bits])?;
+            let is_wrong = base::fault::is_seeded("formats.stored");
+            let most = (1 << self.bits) - 1 - i64::from(is_wrong);
+            let mask = builder.scalar(DType::U8, most as f64);
+            value = builder.map_broadcast(ScalarFunction::And, &[moved, mask])?;
+        }
+        // The terms as turns, fields of bytes, and bytes.
+        let term = parts.space.parallel;
+        let few = usize::from(each > 1);
+        let [turn, field, byte] = [term, term + 1, term + 1 + few].map(IterationSpace::axis);
+        let mut space = parts.space.clone();
+        space.extents.truncate(term);
+        space.extents.push(turns);
+        space.extents.extend((each > 1).then(|| Expr::constant(each)));
+        space.extents.push(Expr::constant(QUAD));
+        let fields = if each > 1 { field.clone() * QUAD } else { Expr::ZERO };
+        let at = &turn * (each * QUAD) + &fields + &byte;
+        let own = &mut space.operands[self.operand];
+        own.splice(place..=place, [turn].into_iter().chain((each > 1).then_some(field)));
+        own.push(byte);
+        let along = |symbol: SymbolId| (symbol.index() == term).then(|| at.clone());
+        for index in &mut space.operands[1 - self.operand] {
+            *index = index.substitute(&mut { along });
+        }
+        Ok((value, space))
+    }
+}
+
+/// The space with an axis of limbs in front of all others, which the data have in front.
+fn with_limbs(space: &IterationSpace, data: usize, limbs: i64) -> IterationSpace {
+    let next = |symbol: SymbolId| Some(IterationSpace::axis(symbol.index() + 1));
+    let moved = |index: &Vec<Expr>| index.iter().map(|own| own.substitute(&mut { next })).collect();
+    let mut operands: Vec<Vec<Expr>> = space.operands.iter().map(moved).collect();
+    operands[data].insert(0, IterationSpace::axis(0));
+    let extents = [&[Expr::constant(limbs)], &space.extents[..]].concat();
+    IterationSpace { extents, parallel: space.parallel + 1, operands }
+}
