@@ -46,8 +46,8 @@ pub(crate) struct Arguments {
     /// Where the weights of machine code go: to a file beside it, or into it
     #[arg(long, value_name = "PLACE", default_value = "file")]
     weights: WeightsPlace,
-    /// Computes now what depends on weights alone, so that the code needs no setup: takes a machine
-    /// that runs the target
+    /// Computes now what depends on weights alone, so that the code needs no setup: for machine code
+    /// on a machine that runs the target; sources for microcontrollers have it so anyway
     #[arg(long)]
     fold_setup: bool,
 }
@@ -87,7 +87,8 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let (fold_setup, has_weights) =
         (arguments.fold_setup, arguments.weights == WeightsPlace::Inside);
     let form = match arguments.emit {
-        Form::C | Form::Weights | Form::Engine if has_weights || fold_setup => {
+        Form::C if has_weights => return Err(is_for_code("--weights inside")),
+        Form::Weights | Form::Engine if has_weights || fold_setup => {
             let option = if has_weights { "--weights inside" } else { "--fold-setup" };
             return Err(is_for_code(option));
         }
@@ -96,7 +97,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             None
         }
         Form::C => {
-            tilewright::emit_c(model, &options, &inputs, folder)?;
+            tilewright::emit_c(model, &options, &inputs, folder, fold_setup)?;
             None
         }
         Form::Weights => {

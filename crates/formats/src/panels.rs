@@ -85,7 +85,7 @@ fn carrier(
         return Ok(());
     }
     let contiguous = contraction.is_contiguous(builder, operand, vector)?;
-    let tuples = tuples::wanted(contraction, builder)?.is_some();
+    let tuples = tuples::wanted(contraction, builder, target)?.is_some();
     let colliding = rows_collide(contraction, builder, operand, target)?;
     if runtime && !tuples && contiguous && !repays(reads, one_panel, colliding) {
         messages.push(format!("operand {operand} is not packed: it would not repay the copy"));

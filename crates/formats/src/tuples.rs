@@ -9,6 +9,7 @@
 //! order of the sum changes, for such operands only, and in the same way for every target; to
 //! integers it is all one.
 
+use backend::Target;
 use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace};
 use sym::{Expr, SymbolId};
@@ -26,12 +27,20 @@ enum Offer {
 
 /// How many elements fill a sum, of a contraction of bf16, i16, or u8 and i8, whose innermost
 /// reduced axis can be run in as many at a time.
-pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Built<Option<i64>> {
+pub(super) fn wanted(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    target: &Target,
+) -> Built<Option<i64>> {
     let space = &contraction.space;
     let [lhs, rhs] = [0, 1].map(|operand| builder.dtype(contraction.operands[operand].value));
     let count = match (lhs?, rhs?) {
         (DType::BF16, DType::BF16) | (DType::I16, DType::I16) => 2,
         (DType::U8, DType::I8) | (DType::I8, DType::U8) => 4,
+        (DType::I8, DType::I8) => match target.signed_bytes_at_once() {
+            Some(count) => count,
+            None => return Ok(None),
+        },
         _ => return Ok(None),
     };
     let whole = space.extents.last().is_some_and(|extent| extent.divisible_by(count));
@@ -43,11 +52,15 @@ pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Bu
 pub(super) fn apply(
     contraction: &mut Contraction,
     builder: &mut FunctionBuilder,
+    target: &Target,
     messages: &mut Vec<String>,
 ) -> Built<()> {
-    let Some(count) = wanted(contraction, builder)? else { return Ok(()) };
+    let Some(count) = wanted(contraction, builder, target)? else { return Ok(()) };
     let axis = contraction.space.extents.len() - 1;
-    let offers = [0, 1].map(|operand| offer(contraction, operand, axis));
+    // Windows of signed bytes lie side by side, too; of other types all targets have to agree.
+    let in_windows = builder.dtype(contraction.operands[0].value)? == DType::I8
+        && builder.dtype(contraction.operands[1].value)? == DType::I8;
+    let offers = [0, 1].map(|operand| offer(contraction, operand, axis, in_windows));
     let [Some(lhs), Some(rhs)] = offers else {
         messages.push(format!("not summed in {}: an operand's lie apart", name(count)));
         return Ok(());
@@ -67,26 +80,38 @@ pub(super) fn apply(
 
 /// What a tuple of so many is called.
 fn name(count: i64) -> &'static str {
-    if count == 2 { "pairs" } else { "quads" }
+    match count {
+        2 => "pairs",
+        4 => "quads",
+        _ => "vectors",
+    }
 }
 
 /// What an operand can do for tuples along an axis. Constants are put in tuples wherever they lie:
 /// that is done once.
-fn offer(contraction: &Contraction, operand: usize, axis: usize) -> Option<Offer> {
+fn offer(
+    contraction: &Contraction,
+    operand: usize,
+    axis: usize,
+    in_windows: bool,
+) -> Option<Offer> {
     let index = &contraction.space.operands[operand];
     let place = place_of(contraction, operand, axis)?;
-    if place + 1 == index.len() {
+    let is_axis = index[place] == IterationSpace::axis(axis);
+    if place + 1 == index.len() && (is_axis || in_windows) {
         return Some(Offer::Contiguous);
     }
     let packed = matches!(index.last(), Some(last) if last.as_symbol().is_none());
-    (packed || contraction.operands[operand].constant).then_some(Offer::Packed(place))
+    let may_be = packed || contraction.operands[operand].constant;
+    (is_axis && may_be).then_some(Offer::Packed(place))
 }
 
-/// The axis of an operand that is an axis of the space, if no other moves with that.
+/// The axis of an operand along which an axis of the space goes by ones, if no other moves with
+/// that.
 fn place_of(contraction: &Contraction, operand: usize, axis: usize) -> Option<usize> {
     let index = &contraction.space.operands[operand];
-    let symbol = IterationSpace::axis(axis);
-    let place = index.iter().position(|index| *index == symbol)?;
+    let by_ones = |index: &Expr| index.linear_coefficient(SymbolId::new(axis)) == Some(1);
+    let place = index.iter().position(by_ones)?;
     let elsewhere = |at: usize| at != place && index[at].contains(SymbolId::new(axis));
     (!(0..index.len()).any(elsewhere)).then_some(place)
 }

@@ -212,7 +212,7 @@ fn emit(
     in_vectors(hand, &hand.present(&init))?;
     let remark = tile_in_vectors(hand, problem, &update_inner, target)?;
     in_vectors(hand, &hand.present(&inner))?;
-    unroll_sum(hand, problem, &hand.present(&reduced), accumulators)?;
+    unroll_sum(hand, problem, &hand.present(&reduced), accumulators, target)?;
     let acc = hand.kernel().buffers.iter().find(|(_, buffer)| buffer.name == problem.acc);
     if acc.is_some_and(|(id, _)| !rows::fits_registers(hand.kernel(), id)) {
         return Err("what reads the sum is not aligned with its vectors".into());

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use backend::Target;
-use backend_c::{CProgram, CSources, Interface, RunnerModel};
-use base::Result;
-use tensor::Value;
+use backend_c::{CProgram, CSetup, CSources, Interface, RunnerModel};
+use base::{Diagnostics, Result};
+use eval::EvaluationPrecision;
+use tensor::{Tensor, Value};
 
 use crate::deployment::{
     DeploymentRequest, LoweredMain, LoweredModel, OutputContract, deployed_source, is_for, lowered,
 };
 use crate::options::{Options, TargetChoice};
+use crate::reference::evaluated;
 use crate::specialisation::LoweredFunction;
 
 /// Compiles a model to `model.c`, `model.h`, `weights.bin` and `main.c` in a folder, which is made
@@ -24,6 +26,9 @@ use crate::specialisation::LoweredFunction;
 /// computes sizes, the code divides memory that its caller gives; all other code knows how much it
 /// needs.
 ///
+/// With `fold_setup` what depends on weights alone is computed now and lies in the sources as they
+/// read it; so it does for microcontrollers anyway. Then there is no `weights.bin`.
+///
 /// # Errors
 /// What is wrong with the model, with the inputs or with the options; `TW0205` for a free dimension
 /// that is no extent of an input by itself; `TW0301` if a file cannot be written.
@@ -32,10 +37,11 @@ pub fn emit_c(
     options: &Options,
     inputs: &BTreeMap<String, Value>,
     folder: impl AsRef<Path>,
+    fold_setup: bool,
 ) -> Result<()> {
     let (source, name, inputs) = deployed_source(model.as_ref(), options, inputs)?;
     let request = DeploymentRequest { source: &source, options, name: &name, inputs: &inputs };
-    compile_to_c(request)?.code.write(folder.as_ref())
+    compile_to_c(request, fold_setup)?.code.write(folder.as_ref())
 }
 
 /// A model as C, and how its outputs are made of the program's.
@@ -75,7 +81,7 @@ impl CModel {
 ///
 /// # Errors
 /// What is wrong with the model, its inputs or the options; see [`emit_c`].
-pub fn compile_to_c(request: DeploymentRequest<'_>) -> Result<CModel> {
+pub fn compile_to_c(request: DeploymentRequest<'_>, fold_setup: bool) -> Result<CModel> {
     let options = request.options;
     // C code runs anywhere, so the machine has no say.
     let target = match options.target {
@@ -83,10 +89,15 @@ pub fn compile_to_c(request: DeploymentRequest<'_>) -> Result<CModel> {
         TargetChoice::Named(_) => options.target.resolve()?,
     };
     let LoweredModel { setup, main, interface, contract } = lowered(&request, &target)?;
-    let c_options = backend_c::COptions { most_turns: options.limits.turns, ..Default::default() };
+    let (most_turns, isa) = (options.limits.turns, target.isa);
+    let c_options = backend_c::COptions { most_turns, isa, ..Default::default() };
+    let setup = match fold_setup || target.is_microcontroller() {
+        true => CSetup::Folded(folded(&setup, options)?),
+        false => CSetup::Run(c_program(&setup)),
+    };
     let code = match &main {
         LoweredMain::Program(main) => {
-            backend_c::emit(c_program(&setup), c_program(main), &interface, c_options)?
+            backend_c::emit(&setup, c_program(main), &interface, c_options)?
         }
         LoweredMain::Plan(function, lowered) => {
             let mut segments = BTreeMap::new();
@@ -96,11 +107,27 @@ pub fn compile_to_c(request: DeploymentRequest<'_>) -> Result<CModel> {
                 segments.insert(*id, backend_c::CSegment { code, inputs: *inputs, checks });
             }
             let plan = backend_c::CPlan { function, segments };
-            backend_c::emit_plan(c_program(&setup), &plan, &interface, c_options)?
+            backend_c::emit_plan(&setup, &plan, &interface, c_options)?
         }
     };
     let is_plan = matches!(main, LoweredMain::Plan(..));
     Ok(CModel { code, interface, contract, is_plan })
+}
+
+/// The results of `setup`, and where they lie: as the evaluator computes them, so that any machine
+/// has the same bits.
+fn folded(setup: &LoweredFunction, options: &Options) -> Result<Vec<(u64, Tensor)>> {
+    let (module, function) = (&setup.module, &setup.module.functions[setup.function]);
+    let none: [Tensor; 0] = [];
+    let values = options.phases.time("setup", || {
+        evaluated(module, function, options, &none, EvaluationPrecision::Declared)
+    })?;
+    let tensors = values.into_iter().map(|value| match value {
+        Value::Tensor(tensor) => Ok(tensor),
+        _ => Err(Diagnostics::internal("a constant that is no tensor".to_owned())),
+    });
+    let tensors = tensors.collect::<Result<Vec<Tensor>>>()?;
+    Ok(setup.lowered.constants.offsets.iter().copied().zip(tensors).collect())
 }
 
 fn c_program(half: &LoweredFunction) -> CProgram<'_> {

@@ -8,6 +8,10 @@
 #pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
 #pragma GCC optimize("no-tree-loop-distribute-patterns", "fp-contract=off")
+#if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
+/* With so few registers loads stay where they are used. */
+#pragma GCC optimize("no-schedule-insns")
+#endif
 /* That elements are stored before they are read was checked where this was generated; what a model
    compares may be known before it runs. */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
