@@ -25,6 +25,7 @@ use crate::index::integer;
 use crate::names::{Names, comment, mentions};
 use crate::scalar::apply;
 use crate::value::ValueContext;
+use crate::vector::{self, VectorContext};
 
 /// Buffers of more bytes than this lie in scratch memory, not on the stack.
 const LOCAL_BYTES: i64 = 4096;
@@ -71,6 +72,7 @@ pub(crate) fn write(
         used: BTreeSet::new(),
         ranges: Ranges::new(kernel),
         isa,
+        single_sums: single_sums(kernel),
         lanes: None,
         helpers,
         printer: Printer::new(),
@@ -78,6 +80,19 @@ pub(crate) fn write(
     };
     writer.used = writer.used_symbols();
     writer.function(locations, name, unshared, &scratch)
+}
+
+/// The buffers to which loops add that are marked as instructions.
+fn single_sums(kernel: &Kernel) -> BTreeSet<BufferId> {
+    let mut found = BTreeSet::new();
+    visit::walk(&kernel.body, &mut |stmt| {
+        if let Stmt::For(inner) = stmt
+            && matches!(inner.kind, LoopKind::Instruction(_))
+        {
+            found.extend(visit::touched(&inner.body).1);
+        }
+    });
+    found
 }
 
 struct Writer<'a> {
@@ -91,6 +106,8 @@ struct Writer<'a> {
     /// What is known at the present place.
     ranges: Ranges,
     isa: Isa,
+    /// Buffers that instructions add to.
+    single_sums: BTreeSet<BufferId>,
     /// The variable of the vector loop around the present place, where it is a loop of C, too.
     lanes: Option<SymbolId>,
     helpers: &'a mut Helpers,
@@ -320,6 +337,68 @@ impl Writer<'_> {
         {
             return;
         }
+        if self.isa == Isa::ArmHelium && inner.kind == LoopKind::Vector {
+            return match self.vectors(inner) {
+                Some(lines) => {
+                    self.printer.line("#if defined(TW_HELIUM)");
+                    lines.iter().for_each(|line| self.printer.line(line));
+                    self.printer.line("#else");
+                    self.scalars(inner);
+                    self.printer.line("#endif");
+                }
+                None => self.scalars(inner),
+            };
+        }
+        self.scalars(inner);
+    }
+
+    /// A vector loop by intrinsics, if it has such a form.
+    fn vectors(&mut self, inner: &Loop) -> Option<Vec<String>> {
+        let extent = inner.extent.as_constant().filter(|_| vector::is_suited(inner))?;
+        // Sums that instructions add to stay in registers of their own.
+        let is_single = |stmt: &Stmt| {
+            matches!(stmt, Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. }
+                if self.single_sums.contains(buffer))
+        };
+        if inner.body.iter().any(is_single) {
+            return None;
+        }
+        self.helpers.helium();
+        let outside = self.ranges.clone();
+        self.ranges.enter(inner);
+        let kernel = self.kernel;
+        let (scalar, helpers) = self.context();
+        let name = scalar.symbols[inner.variable.index()].clone();
+        let mut lines = Vec::new();
+        let mut at = |first: Option<i64>| {
+            let variable = inner.variable;
+            let context = VectorContext { scalar: &scalar, kernel, variable, first };
+            inner
+                .body
+                .iter()
+                .map(|stmt| context.statement(helpers, stmt))
+                .collect::<Option<Vec<_>>>()
+        };
+        let found = match extent <= SHORT_VECTOR {
+            true => (0..extent / vector::LANES).try_for_each(|group| {
+                lines.extend(at(Some(group * vector::LANES))?);
+                Some(())
+            }),
+            false => at(None).map(|own| {
+                let lanes = vector::LANES;
+                lines.push(format!(
+                    "for (ptrdiff_t {name} = 0; {name} < {extent}; {name} += {lanes}) {{"
+                ));
+                lines.extend(own.into_iter().map(|line| format!("  {line}")));
+                lines.push("}".to_owned());
+            }),
+        };
+        self.ranges = outside;
+        found.map(|()| lines)
+    }
+
+    /// A loop without vectors.
+    fn scalars(&mut self, inner: &Loop) {
         if let Some(turns) = self.written_out(inner) {
             return self.turns(inner, turns);
         }

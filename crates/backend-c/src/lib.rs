@@ -12,6 +12,7 @@
 //! - `runner`, `run`: a program that runs many models on files, and its runs;
 //! - `strings`: what of a function C sources leave out, or refuse;
 //! - `header`: what headers of a model say, those of other back ends too;
+//! - `vector`: vector loops by intrinsics, where a target has them;
 //! - `text`: what stands around it all.
 //!
 //! Kernels compute the same bits as everywhere else, but for sums of products: these round twice
@@ -40,6 +41,7 @@ mod scalar;
 mod strings;
 mod text;
 mod value;
+mod vector;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;

@@ -23,11 +23,17 @@ impl ValueContext<'_> {
         self.symbols[base::Id::index(symbol)].clone()
     }
 
+    /// What a buffer is called.
+    pub(crate) fn buffer_name(&self, buffer: BufferId) -> &str {
+        &self.buffers[base::Id::index(buffer)]
+    }
+
     /// An index expression.
     pub(crate) fn index(&self, helpers: &mut Helpers, expr: &Expr, tight: bool) -> String {
         let context = IndexContext {
             name: &|symbol| self.name(symbol),
             range: &|symbol| self.ranges.of(symbol),
+            is_place: true,
         };
         context.text(helpers, &self.ranges.simplify(expr), tight)
     }
@@ -37,6 +43,7 @@ impl ValueContext<'_> {
         let context = IndexContext {
             name: &|symbol| format!("(int64_t){}", self.name(symbol)),
             range: &|symbol| self.ranges.of(symbol),
+            is_place: false,
         };
         let text = context.text(helpers, &self.ranges.simplify(expr), false);
         Code::new(text, Strength::Loose)
@@ -136,13 +143,17 @@ impl ValueContext<'_> {
 
 /// A rounded float, perhaps with a whole number added, that becomes an integer of at most 16 bits:
 /// what is beyond these saturates however it is rounded.
-struct Rounded<'a> {
-    value: &'a ScalarExpr,
-    offset: Option<&'a ScalarExpr>,
+pub(crate) struct Rounded<'a> {
+    pub(crate) value: &'a ScalarExpr,
+    pub(crate) offset: Option<&'a ScalarExpr>,
 }
 
 impl<'a> Rounded<'a> {
-    fn of(context: &ValueContext<'_>, dtype: DType, cast: &'a ScalarExpr) -> Option<Rounded<'a>> {
+    pub(crate) fn of(
+        context: &ValueContext<'_>,
+        dtype: DType,
+        cast: &'a ScalarExpr,
+    ) -> Option<Rounded<'a>> {
         use ScalarFunction as F;
         let is_short = dtype.is_integer() && matches!(dtype.bits(), 8 | 16);
         let is_float = context.dtype(cast) == DType::F32;

@@ -240,7 +240,9 @@ impl<'a> Product<'a> {
         constants: &IdSet<ValueId>,
         bytes: Bytes,
     ) -> Built<Option<ValueId>> {
-        let fits = unsuited(self.space, bytes.count).is_none();
+        let space =
+            if bytes.are_single { without_unit_terms(self.space) } else { self.space.clone() };
+        let fits = unsuited(&space, bytes.count).is_none();
         if !fits && !bytes.are_single {
             return Ok(None);
         }
@@ -273,7 +275,7 @@ impl<'a> Product<'a> {
             let is_zero = whole.zero_as(source, dtype) == Some(0);
             zeros.push((!is_zero).then_some(zero));
         }
-        let mut space = self.space.clone();
+        let mut space = space;
         if fits {
             make_divisible(rewriter, &mut space, &mut operands, bytes.count)?;
         }
@@ -392,6 +394,24 @@ impl<'a> Product<'a> {
             value = rewriter.builder.map(ScalarFunction::Mul, &[value, scale])?;
         }
         Ok((value, factors))
+    }
+}
+
+/// A space without those reduced axes that have one term.
+fn without_unit_terms(space: &IterationSpace) -> IterationSpace {
+    let is_kept = |axis: &usize| *axis < space.parallel || !space.extents[*axis].is_one();
+    let kept: Vec<usize> = (0..space.extents.len()).filter(is_kept).collect();
+    let renamed = |symbol: SymbolId| {
+        let place = kept.iter().position(|&axis| axis == symbol.index());
+        Some(place.map_or(Expr::ZERO, IterationSpace::axis))
+    };
+    let operand = |index: &Vec<Expr>| -> Vec<Expr> {
+        index.iter().map(|index| index.substitute(&mut { renamed })).collect()
+    };
+    IterationSpace {
+        extents: kept.iter().map(|&axis| space.extents[axis].clone()).collect(),
+        parallel: space.parallel,
+        operands: space.operands.iter().map(operand).collect(),
     }
 }
 

@@ -17,6 +17,11 @@ const ROWS: &[Row] = &[
 ];
 
 impl Helpers {
+    /// What vector loops need where `TW_HELIUM` is defined.
+    pub(crate) fn helium(&mut self) {
+        self.define("TW_HELIUM".to_owned(), |_, _| include_str!("c/helium.c").to_owned());
+    }
+
     /// The helper for an instruction, `(sum, first operand, second operand)`, if there is one.
     pub(crate) fn instruction(&mut self, name: &str) -> Option<String> {
         let row = ROWS.iter().find(|row| row.name == name)?;
