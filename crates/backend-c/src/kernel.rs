@@ -367,12 +367,13 @@ impl Writer<'_> {
         let outside = self.ranges.clone();
         self.ranges.enter(inner);
         let kernel = self.kernel;
+        let single_sums = &self.single_sums.clone();
         let (scalar, helpers) = self.context();
         let name = scalar.symbols[inner.variable.index()].clone();
         let mut lines = Vec::new();
         let mut at = |first: Option<i64>| {
             let variable = inner.variable;
-            let context = VectorContext { scalar: &scalar, kernel, variable, first };
+            let context = VectorContext { scalar: &scalar, kernel, variable, single_sums, first };
             inner
                 .body
                 .iter()

@@ -7,6 +7,8 @@
 //! Relies on conversions of floats that saturate and make zero of NaN, as the scalar function table
 //! wants them.
 
+use std::collections::BTreeSet;
+
 use loops::{BufferId, Kernel, Loop, ScalarExpr, Scope, Stmt};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
@@ -29,6 +31,8 @@ pub(crate) struct VectorContext<'a, 'b> {
     pub(crate) scalar: &'a ValueContext<'b>,
     pub(crate) kernel: &'a Kernel,
     pub(crate) variable: SymbolId,
+    /// Buffers that other statements take element by element.
+    pub(crate) single_sums: &'a BTreeSet<BufferId>,
     /// The element of the first lane, where it is a constant; else the variable counts lanes.
     pub(crate) first: Option<i64>,
 }
@@ -192,8 +196,20 @@ impl VectorContext<'_, '_> {
         if !number.contains(self.variable) {
             return None;
         }
-        let place = self.place(helpers, buffer, &number)?;
         let data = &self.kernel.buffers[buffer];
+        if self.single_sums.contains(&buffer) {
+            let first = self.first.filter(|_| data.dtype == DType::I32)?;
+            let element = |lane: i64| {
+                let number = number.substitute(&mut |symbol: SymbolId| {
+                    (symbol == self.variable).then(|| Expr::constant(first + lane))
+                });
+                let number = self.scalar.index(helpers, &number, false);
+                format!("{}[{number}]", self.scalar.buffer_name(buffer))
+            };
+            let elements: Vec<String> = (0..LANES).map(element).collect();
+            return Some(Lanes::Each(format!("((tw_i32x4){{ {} }})", elements.join(", "))));
+        }
+        let place = self.place(helpers, buffer, &number)?;
         Some(Lanes::Each(match data.dtype {
             DType::I8 => format!("vldrbq_s32({place})"),
             DType::U8 => format!("vreinterpretq_s32_u32(vldrbq_u32({place}))"),

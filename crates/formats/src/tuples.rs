@@ -60,7 +60,11 @@ pub(super) fn apply(
     // Windows of signed bytes lie side by side, too; of other types all targets have to agree.
     let in_windows = builder.dtype(contraction.operands[0].value)? == DType::I8
         && builder.dtype(contraction.operands[1].value)? == DType::I8;
-    let offers = [0, 1].map(|operand| offer(contraction, operand, axis, in_windows));
+    let mut offers = [None, None];
+    for (operand, own) in offers.iter_mut().enumerate() {
+        let shape = builder.shape(contraction.operands[operand].value)?;
+        *own = offer(contraction, operand, axis, in_windows.then_some(&shape[..]));
+    }
     let [Some(lhs), Some(rhs)] = offers else {
         messages.push(format!("not summed in {}: an operand's lie apart", name(count)));
         return Ok(());
@@ -87,18 +91,23 @@ fn name(count: i64) -> &'static str {
     }
 }
 
-/// What an operand can do for tuples along an axis. Constants are put in tuples wherever they lie:
+/// What an operand can do for tuples along an axis; of its shape, where windows count. Constants are put in tuples wherever they lie:
 /// that is done once.
 fn offer(
     contraction: &Contraction,
     operand: usize,
     axis: usize,
-    in_windows: bool,
+    in_windows: Option<&[Expr]>,
 ) -> Option<Offer> {
     let index = &contraction.space.operands[operand];
     let place = place_of(contraction, operand, axis)?;
     let is_axis = index[place] == IterationSpace::axis(axis);
-    if place + 1 == index.len() && (is_axis || in_windows) {
+    // In windows axes of one element may stand behind.
+    let is_last = match in_windows {
+        Some(shape) => shape[place + 1..].iter().all(Expr::is_one),
+        None => is_axis && place + 1 == index.len(),
+    };
+    if is_last {
         return Some(Offer::Contiguous);
     }
     let packed = matches!(index.last(), Some(last) if last.as_symbol().is_none());

@@ -11,6 +11,9 @@
 #if defined(__ARM_ARCH_PROFILE) && __ARM_ARCH_PROFILE == 'M'
 /* With so few registers loads stay where they are used, and a kernel is a function. */
 #pragma GCC optimize("no-schedule-insns", "no-inline-functions-called-once")
+#if defined(__ARM_FEATURE_MVE)
+#pragma GCC optimize("no-tree-ter")
+#endif
 #endif
 /* That elements are stored before they are read was checked where this was generated; what a model
    compares may be known before it runs. */

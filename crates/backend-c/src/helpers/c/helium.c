@@ -2,7 +2,6 @@
 #if defined(__ARM_FEATURE_MVE) && (__ARM_FEATURE_MVE & 2) && !defined(TILEWRIGHT_STRICT)
 #define TW_HELIUM
 #include <arm_mve.h>
-#pragma GCC optimize("no-tree-ter")
 typedef int32x4_t tw_i32x4 __attribute__((may_alias, aligned(4)));
 typedef float32x4_t tw_f32x4 __attribute__((may_alias, aligned(4)));
 
