@@ -6,6 +6,7 @@
 extern uint32_t stack_top[];
 extern char bss_start[], bss_end[], data_start[], data_end[], data_load[];
 int main(void);
+void reset(void);
 
 static int ask_debugger(int operation, const void *argument)
 {
@@ -38,7 +39,7 @@ static void leave(uint32_t status)
   for (;;) {}
 }
 
-static void reset(void)
+void reset(void)
 {
   const char *from = data_load;
   char *to;

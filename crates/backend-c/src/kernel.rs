@@ -51,6 +51,19 @@ pub(crate) struct KernelCode {
     pub(crate) scratch_bytes: Expr,
 }
 
+/// Bytes of the local arrays of a kernel's function, where all of its extents are known.
+#[must_use]
+pub fn local_bytes(kernel: &Kernel) -> u64 {
+    let (reads, writes) = visit::touched(&kernel.body);
+    let own = kernel.buffers.iter().filter(|(id, buffer)| {
+        let is_touched = reads.contains(id) || writes.contains(id);
+        is_touched && !matches!(buffer.scope, Scope::Parameter(_))
+    });
+    let bytes = own.map(|(_, buffer)| loops::byte_size(buffer.dtype, &buffer.shape).as_constant());
+    let local = bytes.flatten().filter(|bytes| *bytes <= LOCAL_BYTES);
+    local.map(i64::unsigned_abs).sum()
+}
+
 /// Writes a kernel. `name` is an identifier; `unshared` are those parameters that are disjoint from
 /// all others in every run; `isa` says which instructions a C compiler is to be told of.
 pub(crate) fn write(

@@ -59,6 +59,7 @@ use tensor::{DType, Kind, StagedFiles, Tensor, Value};
 
 pub use dtype::storage_type;
 pub use header::{comment_text, port_bytes, port_macros, size_macros, status_function, statuses};
+pub use kernel::local_bytes;
 pub use layout::Weights;
 pub use names::identifier;
 pub use run::{CRun, check_c_compiler, run_models};
@@ -182,6 +183,8 @@ pub struct CSources {
     pub weights: Weights,
     /// Whether the code holds all that is made of weights, so that there is no such file.
     pub are_weights_inside: bool,
+    /// Bytes of the block of constants, and of the arena where they are known.
+    pub sizes: (u64, Option<u64>),
 }
 
 impl CSources {
@@ -258,6 +261,7 @@ pub fn emit(
         main_c: text::main_c(name, interface, &weights, &constants),
         weights,
         are_weights_inside: matches!(setup, CSetup::Folded(_)),
+        sizes: (sizes[0], Some(sizes[1])),
     })
 }
 
@@ -333,6 +337,7 @@ pub fn emit_plan(
         main_c: texts.main_c(&weights),
         weights,
         are_weights_inside: matches!(setup, CSetup::Folded(_)),
+        sizes: (layout.constants_bytes, None),
     })
 }
 

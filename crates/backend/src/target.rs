@@ -27,7 +27,7 @@ pub enum Isa {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
     /// What the user writes: `x86-64-v4-bf16`, `x86-64-v4`, `x86-64-v3`, `c99`, `cortex-m4`,
-    /// `cortex-m7`, `cortex-m55`.
+    /// `cortex-m7`, `cortex-m55`, `rv64gc`.
     pub name: String,
     /// Its instruction set.
     pub isa: Isa,
@@ -156,6 +156,14 @@ impl Target {
             vector_bytes: 16,
             ..m7.clone()
         };
-        vec![v4_bf16, v4, v3, c99, m7, m4, m55]
+        let rv64gc = Target {
+            name: "rv64gc".to_string(),
+            isa: Isa::C99,
+            // No vectors: pairs of floats are as well as single ones.
+            vector_bytes: 8,
+            vector_registers: 24,
+            ..c99.clone()
+        };
+        vec![v4_bf16, v4, v3, c99, m7, m4, m55, rv64gc]
     }
 }

@@ -5,16 +5,26 @@ use std::path::Path;
 
 use backend::Target;
 use backend_c::{CProgram, CSetup, CSources, Interface, RunnerModel};
-use base::{Diagnostics, Result};
+use base::{Diagnostic, Diagnostics, Result, codes};
 use eval::EvaluationPrecision;
 use tensor::{Tensor, Value};
 
 use crate::deployment::{
     DeploymentRequest, LoweredMain, LoweredModel, OutputContract, deployed_source, is_for, lowered,
 };
+use crate::memory_report::{MemoryLimits, MemoryReport};
 use crate::options::{Options, TargetChoice};
 use crate::reference::evaluated;
 use crate::specialisation::LoweredFunction;
+
+/// What is chosen of C sources, besides the options of the compile.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SourceOptions {
+    /// Whether `setup` is run now, so that the block of constants lies in the sources.
+    pub fold_setup: bool,
+    /// What they may take.
+    pub limits: MemoryLimits,
+}
 
 /// Compiles a model to `model.c`, `model.h`, `weights.bin` and `main.c` in a folder, which is made
 /// if it is not there: all of them or none. Kernels are scheduled for the row `c99` of the target
@@ -26,22 +36,31 @@ use crate::specialisation::LoweredFunction;
 /// computes sizes, the code divides memory that its caller gives; all other code knows how much it
 /// needs.
 ///
-/// With `fold_setup` what depends on weights alone is computed now and lies in the sources as they
-/// read it; so it does for microcontrollers anyway. Then there is no `weights.bin`.
+/// Where `setup` is folded, what depends on weights alone is computed now and lies in the sources as
+/// they read it; so it does for microcontrollers anyway. Then there is no `weights.bin`. The report
+/// says what the sources take; of a plan, which divides memory while it runs, there is none.
 ///
 /// # Errors
 /// What is wrong with the model, with the inputs or with the options; `TW0205` for a free dimension
-/// that is no extent of an input by itself; `TW0301` if a file cannot be written.
+/// that is no extent of an input by itself; `TW0409` if the sources take more than the limits, before
+/// anything is written; `TW0301` if a file cannot be written.
 pub fn emit_c(
     model: impl AsRef<Path>,
     options: &Options,
     inputs: &BTreeMap<String, Value>,
     folder: impl AsRef<Path>,
-    fold_setup: bool,
-) -> Result<()> {
+    chosen: SourceOptions,
+) -> Result<Option<MemoryReport>> {
     let (source, name, inputs) = deployed_source(model.as_ref(), options, inputs)?;
     let request = DeploymentRequest { source: &source, options, name: &name, inputs: &inputs };
-    compile_to_c(request, fold_setup)?.code.write(folder.as_ref())
+    let model = compile_to_c(request, chosen.fold_setup)?;
+    match &model.report {
+        Some(report) => report.check(chosen.limits)?,
+        None if chosen.limits != MemoryLimits::default() => return Err(no_bound().into()),
+        None => {}
+    }
+    model.code.write(folder.as_ref())?;
+    Ok(model.report)
 }
 
 /// A model as C, and how its outputs are made of the program's.
@@ -52,6 +71,8 @@ pub struct CModel {
     contract: OutputContract,
     /// Whether it is a plan, which divides the memory that its caller gives.
     pub is_plan: bool,
+    /// What it takes; of a plan nobody knows beforehand.
+    pub report: Option<MemoryReport>,
 }
 
 impl CModel {
@@ -111,7 +132,20 @@ pub fn compile_to_c(request: DeploymentRequest<'_>, fold_setup: bool) -> Result<
         }
     };
     let is_plan = matches!(main, LoweredMain::Plan(..));
-    Ok(CModel { code, interface, contract, is_plan })
+    let report = code.sizes.1.and_then(|arena| {
+        let sizes = (code.sizes.0, arena);
+        MemoryReport::of(&main, &interface, sizes, code.are_weights_inside)
+    });
+    Ok(CModel { code, interface, contract, is_plan, report })
+}
+
+/// What cannot be held to limits.
+fn no_bound() -> Diagnostic {
+    let message = "the memory that a run takes is not known before it runs";
+    Diagnostic::error(codes::DOES_NOT_FIT, message)
+        .at("--memory")
+        .because("extents are free, or the model computes sizes")
+        .remedy("give values to all dimensions with `--dim`, or leave `--memory` out")
 }
 
 /// The results of `setup`, and where they lie: as the evaluator computes them, so that any machine
