@@ -6,8 +6,9 @@
     python bench/boards.py --case CASE_DIR OUT      writes case.c and case.mk for examples/boards
 
 A CASE_DIR holds model.onnx and test_data_set_<i>/{input,output}_<j>.pb; of each tensor the first row
-is taken, if it is a batch. Symbolic extents are bound to 1. Each board is a row of the target table; `examples/boards`
-has its start-up code, linker script and emulator. What is printed of a model on a board:
+is taken, if it is a batch. Symbolic extents are those of the recorded
+inputs. Each board is a row of the target table; `examples/boards` has its start-up code, linker script
+and emulator. What is printed of a model on a board:
 
 - wrong: elements that are not the recorded ones (bytes), or farther off than 1e-5 (floats);
 - instructions of one run, in thousands, by the timer of the core, which the emulator feeds with
@@ -83,12 +84,17 @@ def run(command):
     return done.returncode, done.stdout + done.stderr
 
 
-def dimensions(model):
+def dimensions(model, case):
+    """Symbolic extents of inputs, as the recorded inputs have them."""
     import onnx
 
-    inputs = onnx.load(model).graph.input
-    found = {axis.dim_param for port in inputs for axis in port.type.tensor_type.shape.dim}
-    return [f"--dim={name}=1" for name in sorted(found) if name]
+    recorded, _ = first_rows(tensors(case, "input"), tensors(case, "output"))
+    found = {}
+    for port, tensor in zip(onnx.load(model).graph.input, recorded):
+        for axis, extent in zip(port.type.tensor_type.shape.dim, tensor.shape):
+            if axis.dim_param:
+                found[axis.dim_param] = extent
+    return [f"--dim={name}={extent}" for name, extent in sorted(found.items())]
 
 
 def measure(options, case, board, rounds, folder):
@@ -98,13 +104,13 @@ def measure(options, case, board, rounds, folder):
     shutil.copy(case / "model.onnx", model)
     sources = folder / board
     command = [options.tilewright, "compile", model, "-o", sources, "--emit", "c"]
-    code, said = run(command + ["--target", TARGETS[board]] + dimensions(model))
+    sets = sorted(case.glob("test_data_set_*"))[:rounds]
+    code, said = run(command + ["--target", TARGETS[board]] + dimensions(model, sets[0]))
     if code != 0:
         raise common.Failed(said.strip().splitlines()[0])
     header = (sources / "model.h").read_text()
     size = lambda name: int(re.search(rf"MODEL_{name}_BYTES (\d+)", header)[1])
     row = {"wrong": 0, "instructions": 0, "stack": 0}
-    sets = sorted(case.glob("test_data_set_*"))[:rounds]
     for recorded in sets:
         data = folder / "case"
         sizes = write_case(recorded, data)
@@ -183,7 +189,8 @@ def main():
                 try:
                     row = measure(options, pathlib.Path(path), board, options.rounds, pathlib.Path(folder))
                 except common.Failed as failed:
-                    rows.append([name, board, str(failed)] + [""] * 9)
+                    reason = common.without_paths(str(failed))
+                    rows.append([name, board, reason] + [""] * 9)
                 else:
                     rows.append(compared(name, board, row))
                     if name in ANCHOR and board != "m4":

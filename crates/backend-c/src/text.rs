@@ -29,11 +29,13 @@ pub(crate) fn model_c(
 ) -> String {
     let mut text = model_head(interface, kernels, helpers);
     let [constants, arena] = sizes;
+    text.push_str(&format!(
+        "size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n\
+        size_t {name}_arena_size(void)\n{{\n  return {arena}u;\n}}\n\n"
+    ));
     text.push_str(&made.text(name));
     text.push_str(&break_lines(&format!(
-        "size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n\
-        size_t {name}_arena_size(void)\n{{\n  return {arena}u;\n}}\n\n\
-        int {name}_run(const void *constants, void *arena, const void *const in[], \
+        "int {name}_run(const void *constants, void *arena, const void *const in[], \
         void *const out[])\n{{\n{main}  return 0;\n}}\n"
     )));
     text.push_str(MODEL_END);
@@ -344,11 +346,14 @@ impl PlanTexts<'_> {
     ) -> String {
         let PlanTexts { name, constants, setup, .. } = self;
         let parameters = self.parameters();
-        let mut text = model_head(self.interface, kernels, helpers) + &setup.text(name);
+        let mut text = model_head(self.interface, kernels, helpers);
+        text.push_str(&break_lines(functions));
+        text.push_str(&format!(
+            "size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n"
+        ));
+        text.push_str(&setup.text(name));
         text.push_str(&break_lines(&format!(
-            "{functions}\
-            size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n\
-            int {name}_run(const void *constants, void *memory, size_t size, \
+            "int {name}_run(const void *constants, void *memory, size_t size, \
             const void *const in[], {name}_tensor out[]{parameters})\n{{\n{body}  return 0;\n}}\n"
         )));
         text.push_str(MODEL_END);

@@ -205,7 +205,10 @@ fn emit(
     let tuple = tuple(problem, hand.kernel()).map(|tuple| tuple.name);
     if let Some(inside) = tuple.or(taps.map(|(name, _)| name)) {
         reduced.retain(|name| *name != inside);
-        update_inner.insert(update_inner.len() - 1, inside);
+        let Some(vector) = update_inner.len().checked_sub(1) else {
+            return Err("its tile is one element".into());
+        };
+        update_inner.insert(vector, inside);
     }
     hand.reorder(&[hand.present(&reduced), update_inner.clone()].concat())?;
     let init: Vec<String> = problem.init.iter().flatten().cloned().collect();
