@@ -2,8 +2,9 @@
 //!
 //! Every loop, whatever its kind, becomes a plain loop that counts up: a C compiler finds vectors
 //! by itself. For cores on which it does not, loops that are to be written out are, short vectors
-//! among them, and those that are instructions become calls of what stands for these. Buffers that the kernel owns are local arrays, or lie in scratch memory where they
-//! are large. Parameters that no other argument of the kernel's runs overlaps are `restrict`.
+//! among them, and those that are instructions become calls of what stands for these. Buffers that
+//! the kernel owns are local arrays, or lie in scratch memory where they are large. Parameters
+//! that no other argument of the kernel's runs overlaps are `restrict`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

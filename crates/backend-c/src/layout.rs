@@ -80,8 +80,8 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Lays everything out. With `setup`, where it is run by the code, come the bytes of its scratch
-    /// memory.
+    /// Lays everything out. With `setup`, where it is run by the code, come the bytes of its
+    /// scratch memory.
     pub(crate) fn new(
         setup: Option<(&Program, &Expr)>,
         parts: &[(&Program, &Module)],

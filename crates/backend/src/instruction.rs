@@ -26,8 +26,8 @@ pub struct InstructionCost {
     pub cycles: f64,
     /// Cycles until what it has added to can be added to again.
     pub latency: u32,
-    /// Cycles to bring an operand into the form that it takes, once it is loaded: all sums that meet
-    /// the operand share it.
+    /// Cycles to bring an operand into the form that it takes, once it is loaded: all sums that
+    /// meet the operand share it.
     pub prepared: f64,
 }
 

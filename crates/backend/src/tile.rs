@@ -5,8 +5,8 @@
 //! vector of the operand that carries the vector axis, and one broadcast a row. Whichever of
 //! arithmetic, loads and the latency of the accumulators takes longest is what a step costs;
 //! vectors of a panel that does not stay in the first-level cache come from the second, and rows of
-//! a large operand that lie apart cost a start each. Where one instruction starts after the other, a
-//! step takes arithmetic and loads together. Source: the usual model of a GotoBLAS
+//! a large operand that lie apart cost a start each. Where one instruction starts after the other,
+//! a step takes arithmetic and loads together. Source: the usual model of a GotoBLAS
 //! micro-kernel (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS", 2016),
 //! reduced to what our fixed order of sums leaves open.
 

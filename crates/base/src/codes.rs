@@ -141,7 +141,7 @@ codes! {
     CONFLICTING_OPTIONS = "TW0408", "options that contradict each other",
         "What is written cannot have a property that was asked for. Leave one of the two out.";
     DOES_NOT_FIT = "TW0409", "memory that is too small",
-        "Sources would take more memory than `--memory` gives. It names the kernel that is in the way.";
+        "Sources would take more memory than `--memory` gives. It names the kernel in the way.";
 
     // TW05xx: faults while running.
     INDEX_OUT_OF_RANGE = "TW0501", "index out of range",

@@ -52,8 +52,8 @@ pub(crate) struct Arguments {
     /// Where the weights of machine code go: to a file beside it, or into it
     #[arg(long, value_name = "PLACE", default_value = "file")]
     weights: WeightsPlace,
-    /// Computes now what depends on weights alone, so that the code needs no setup: for machine code
-    /// on a machine that runs the target; sources for microcontrollers have it so anyway
+    /// Computes now what depends on weights alone, so that the code needs no setup: for machine
+    /// code on a machine that runs the target; sources for microcontrollers have it so anyway
     #[arg(long)]
     fold_setup: bool,
     /// Prints what C sources take: constants, memory, operations of each kernel

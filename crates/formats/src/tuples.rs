@@ -91,8 +91,8 @@ fn name(count: i64) -> &'static str {
     }
 }
 
-/// What an operand can do for tuples along an axis; of its shape, where windows count. Constants are put in tuples wherever they lie:
-/// that is done once.
+/// What an operand can do for tuples along an axis; of its shape, where windows count. Constants
+/// are put in tuples wherever they lie: that is done once.
 fn offer(
     contraction: &Contraction,
     operand: usize,

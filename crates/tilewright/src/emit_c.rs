@@ -36,14 +36,14 @@ pub struct SourceOptions {
 /// computes sizes, the code divides memory that its caller gives; all other code knows how much it
 /// needs.
 ///
-/// Where `setup` is folded, what depends on weights alone is computed now and lies in the sources as
-/// they read it; so it does for microcontrollers anyway. Then there is no `weights.bin`. The report
-/// says what the sources take; of a plan, which divides memory while it runs, there is none.
+/// Where `setup` is folded, what depends on weights alone is computed now and lies in the sources
+/// as they read it; so it does for microcontrollers anyway. Then there is no `weights.bin`. The
+/// report says what the sources take; of a plan, which divides memory while it runs, there is none.
 ///
 /// # Errors
 /// What is wrong with the model, with the inputs or with the options; `TW0205` for a free dimension
-/// that is no extent of an input by itself; `TW0409` if the sources take more than the limits, before
-/// anything is written; `TW0301` if a file cannot be written.
+/// that is no extent of an input by itself; `TW0409` if the sources take more than the limits,
+/// before anything is written; `TW0301` if a file cannot be written.
 pub fn emit_c(
     model: impl AsRef<Path>,
     options: &Options,

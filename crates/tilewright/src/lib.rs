@@ -170,7 +170,7 @@ pub use front::{Port, PortExtent, in_order, unknown_input};
 pub use import_aten::operators as aten_operators;
 pub use import_onnx::{ModelInfo, read_value, read_values};
 #[cfg(feature = "c")]
-pub use memory_report::{KernelMemory, MemoryLimits, MemoryReport};
+pub use memory_report::{KernelRow, MemoryLimits, MemoryReport};
 pub use options::{Options, Precision, TargetChoice, runs_here};
 pub use outputs::Outputs;
 pub use pipeline::{graph_passes, optimisations, rules};

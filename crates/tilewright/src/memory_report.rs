@@ -39,12 +39,12 @@ pub struct MemoryReport {
     /// The local arrays of the kernel that has most.
     pub local_arrays: u64,
     /// Kernels in the order of the run.
-    pub kernels: Vec<KernelMemory>,
+    pub kernels: Vec<KernelRow>,
 }
 
-/// A run of a kernel.
+/// A run of a kernel, as a row of the report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct KernelMemory {
+pub struct KernelRow {
     /// The kernel's name in the sources.
     pub name: String,
     /// The nodes of the model that it computes.
@@ -91,7 +91,7 @@ impl MemoryReport {
     }
 
     /// The kernel that takes most of the arena.
-    fn widest(&self) -> Option<&KernelMemory> {
+    fn widest(&self) -> Option<&KernelRow> {
         self.kernels.iter().max_by_key(|kernel| kernel.arena)
     }
 
@@ -116,8 +116,9 @@ impl MemoryReport {
         let least = around + widest.arena;
         let nodes = widest.nodes.join(", ");
         let proof = format!(
-            "inputs and outputs take {around} bytes, and while `{}` ({nodes}) runs, what it reads and \
-             writes takes {} bytes of the arena: {least} together, in whatever order kernels run",
+            "inputs and outputs take {around} bytes, and while `{}` ({nodes}) runs, what it reads \
+             and writes takes {} bytes of the arena: {least} together, in whatever order \
+             kernels run",
             widest.name, widest.arena
         );
         let reason = match least > most {
@@ -138,7 +139,7 @@ fn does_not_fit(message: String) -> Diagnostic {
 }
 
 /// The runs of kernels of a program.
-fn kernels(main: &LoweredFunction) -> Vec<KernelMemory> {
+fn kernels(main: &LoweredFunction) -> Vec<KernelRow> {
     let program = main.program();
     let mut runs = Vec::new();
     ::program::walk(&program.steps, &mut |step| {
@@ -156,7 +157,7 @@ fn kernels(main: &LoweredFunction) -> Vec<KernelMemory> {
         runs.push(places.values().sum());
     });
     let infos = main.lowered.kernels.iter().zip(runs);
-    let kernel = |(info, arena): (&lower::KernelInfo, u64)| KernelMemory {
+    let kernel = |(info, arena): (&lower::KernelInfo, u64)| KernelRow {
         name: info.name.clone(),
         nodes: info.nodes.clone(),
         operations: info.flops,
@@ -185,7 +186,7 @@ impl fmt::Display for MemoryReport {
         }
         writeln!(f, "\n{:>12}  {:>12}  kernel", "operations", "arena bytes")?;
         for kernel in &self.kernels {
-            let KernelMemory { name, operations, arena, .. } = kernel;
+            let KernelRow { name, operations, arena, .. } = kernel;
             writeln!(f, "{operations:>12}  {arena:>12}  {name}")?;
         }
         Ok(())

@@ -121,13 +121,13 @@ impl Helpers {
     }
 
     /// Rounds to the nearest whole number, ties to even, what is then made an integer of at most 16
-    /// bits: next to the number added, `float`s have no digits behind the point. Numbers of 2^22 and
-    /// more may be off by one, and zero may lose its sign.
+    /// bits: next to the number added, `float`s have no digits behind the point. Numbers of 2^22
+    /// and more may be off by one, and zero may lose its sign.
     pub(crate) fn round_within_short(&mut self) -> String {
         self.define("tw_round_within_short".to_owned(), |_, name| {
             format!(
-                "/* The nearest whole number, ties to even, of what is within 2^22; of what is not,\n   \
-                a number beyond 2^21. */\n\
+                "/* The nearest whole number, ties to even, of what is within 2^22; of what is\n   \
+                not, a number beyond 2^21. */\n\
                 static inline float {name}(float x)\n{{\n  \
                 return (x + 12582912.0f) - 12582912.0f;\n}}\n"
             )

@@ -1,11 +1,11 @@
-//! Instructions that take several turns of a loop: for each a helper that is the machine's own where
-//! the C compiler says that it has it, and the loop elsewhere or where `TILEWRIGHT_STRICT` asks for
-//! nothing but C99.
+//! Instructions that take several turns of a loop: for each a helper that is the machine's own
+//! where the C compiler says that it has it, and the loop elsewhere or where `TILEWRIGHT_STRICT`
+//! asks for nothing but C99.
 
 use super::Helpers;
 
-/// An instruction as C: its name, the machine's own code under the macro that says that it is there,
-/// and the same in C.
+/// An instruction as C: its name, the machine's own code under the macro that says that it is
+/// there, and the same in C.
 struct Row {
     name: &'static str,
     text: &'static str,
