@@ -145,7 +145,7 @@ fn no_bound() -> Diagnostic {
     Diagnostic::error(codes::DOES_NOT_FIT, message)
         .at("--memory")
         .because("extents are free, or the model computes sizes")
-        .remedy("give values to all dimensions with `--dim`, or leave `--memory` out")
+        .remedy("give values to all dimensions, or leave the option out")
 }
 
 /// The results of `setup`, and where they lie: as the evaluator computes them, so that any machine

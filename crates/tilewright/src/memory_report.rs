@@ -104,7 +104,7 @@ impl MemoryReport {
             let constants = self.flash();
             return Err(does_not_fit(format!("the constants take {constants} bytes of flash"))
                 .because(format!("at most {most} are there, and the code comes on top"))
-                .remedy("give more flash, or quantise the model's weights to fewer bits")
+                .remedy(give("flash", constants))
                 .into());
         }
         let Some(most) = limits.ram.filter(|most| self.ram() > *most) else { return Ok(()) };
@@ -130,8 +130,13 @@ impl MemoryReport {
             ),
         };
         let needed = self.ram();
-        Err(diagnostic.because(reason).remedy(format!("give at least ram={needed}")).into())
+        Err(diagnostic.because(reason).remedy(give("ram", needed)).into())
     }
+}
+
+/// What fits, if there is so much memory.
+fn give(name: &str, bytes: u64) -> String {
+    format!("use `--memory {name}={bytes}`, if there is so much")
 }
 
 fn does_not_fit(message: String) -> Diagnostic {
