@@ -10,6 +10,7 @@
 
 mod convert;
 mod float;
+mod instruction;
 mod integer;
 mod memory;
 mod region;

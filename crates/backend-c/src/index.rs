@@ -5,7 +5,6 @@
 //! through helpers.
 
 use sym::{Atom, Expr, Range, SymbolId};
-use tensor::DType;
 
 use crate::helpers::Helpers;
 
@@ -15,6 +14,9 @@ pub(crate) struct IndexContext<'a> {
     pub(crate) name: &'a dyn Fn(SymbolId) -> String,
     /// The values that it can have there.
     pub(crate) range: &'a dyn Fn(SymbolId) -> Range,
+    /// Whether it is a place in memory, for which the machine's own size of integers does; all else
+    /// takes 64 bits.
+    pub(crate) is_place: bool,
 }
 
 impl IndexContext<'_> {
@@ -66,16 +68,17 @@ impl IndexContext<'_> {
         };
         let plain = a.bounds(self.range).min >= 0 && b.bounds(self.range).min > 0;
         let sign = if matches!(atom, Atom::FloorDiv(..)) { "/" } else { "%" };
+        let ty = if self.is_place { "ptrdiff_t" } else { "int64_t" };
         let function = match atom {
             Atom::FloorDiv(..) | Atom::Mod(..) if plain => {
                 let a = self.text(helpers, a, true);
                 let text = format!("{a} {sign} {}", self.text(helpers, b, true));
                 return if tight { format!("({text})") } else { text };
             }
-            Atom::FloorDiv(..) => helpers.floor_div(),
-            Atom::Mod(..) => helpers.floor_mod(),
-            Atom::Min(..) => helpers.minimum(DType::I64),
-            Atom::Max(..) | Atom::Symbol(_) => helpers.maximum(DType::I64),
+            Atom::FloorDiv(..) => helpers.floor_div(ty),
+            Atom::Mod(..) => helpers.floor_mod(ty),
+            Atom::Min(..) => helpers.index_extremum("min", "<", ty),
+            Atom::Max(..) | Atom::Symbol(_) => helpers.index_extremum("max", ">", ty),
         };
         let a = self.text(helpers, a, false);
         format!("{function}({a}, {})", self.text(helpers, b, false))

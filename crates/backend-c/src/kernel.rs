@@ -1,13 +1,17 @@
 //! One kernel as a function of C.
 //!
 //! Every loop, whatever its kind, becomes a plain loop that counts up: a C compiler finds vectors
-//! by itself. Buffers that the kernel owns are local arrays, or lie in scratch memory where they
-//! are large. Parameters that no other argument of the kernel's runs overlaps are `restrict`.
+//! by itself. For cores on which it does not, loops that are to be written out are, short vectors
+//! among them, and those that are instructions become calls of what stands for these. Buffers that
+//! the kernel owns are local arrays, or lie in scratch memory where they are large. Parameters
+//! that no other argument of the kernel's runs overlaps are `restrict`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
+use backend::Isa;
 use base::text::Printer;
 use base::{Id, Locations};
+use loops::substitute::substitute;
 use loops::visit;
 use loops::{
     Access, BufferId, Kernel, Loop, LoopKind, Ranges, ScalarExpr, Scope, Stmt, SymbolKind,
@@ -22,9 +26,13 @@ use crate::index::integer;
 use crate::names::{Names, comment, mentions};
 use crate::scalar::apply;
 use crate::value::ValueContext;
+use crate::vector::{self, VectorContext};
 
 /// Buffers of more bytes than this lie in scratch memory, not on the stack.
 const LOCAL_BYTES: i64 = 4096;
+
+/// Vectors of at most this many elements are written out where loops are.
+const SHORT_VECTOR: i64 = 16;
 
 /// Pieces of scratch memory begin at multiples of this many bytes.
 const ALIGNMENT: i64 = 64;
@@ -44,13 +52,27 @@ pub(crate) struct KernelCode {
     pub(crate) scratch_bytes: Expr,
 }
 
+/// Bytes of the local arrays of a kernel's function, where all of its extents are known.
+#[must_use]
+pub fn local_bytes(kernel: &Kernel) -> u64 {
+    let (reads, writes) = visit::touched(&kernel.body);
+    let own = kernel.buffers.iter().filter(|(id, buffer)| {
+        let is_touched = reads.contains(id) || writes.contains(id);
+        is_touched && !matches!(buffer.scope, Scope::Parameter(_))
+    });
+    let bytes = own.map(|(_, buffer)| loops::byte_size(buffer.dtype, &buffer.shape).as_constant());
+    let local = bytes.flatten().filter(|bytes| *bytes <= LOCAL_BYTES);
+    local.map(i64::unsigned_abs).sum()
+}
+
 /// Writes a kernel. `name` is an identifier; `unshared` are those parameters that are disjoint from
-/// all others in every run.
+/// all others in every run; `isa` says which instructions a C compiler is to be told of.
 pub(crate) fn write(
     kernel: &Kernel,
     locations: &Locations,
     name: String,
     unshared: &BTreeSet<BufferId>,
+    isa: Isa,
     helpers: &mut Helpers,
 ) -> KernelCode {
     let mut names = Names::default();
@@ -63,12 +85,28 @@ pub(crate) fn write(
         symbols,
         used: BTreeSet::new(),
         ranges: Ranges::new(kernel),
+        isa,
+        single_sums: single_sums(kernel),
+        lanes: None,
         helpers,
         printer: Printer::new(),
         scratch_bytes: Expr::ZERO,
     };
     writer.used = writer.used_symbols();
     writer.function(locations, name, unshared, &scratch)
+}
+
+/// The buffers to which loops add that are marked as instructions.
+fn single_sums(kernel: &Kernel) -> BTreeSet<BufferId> {
+    let mut found = BTreeSet::new();
+    visit::walk(&kernel.body, &mut |stmt| {
+        if let Stmt::For(inner) = stmt
+            && matches!(inner.kind, LoopKind::Instruction(_))
+        {
+            found.extend(visit::touched(&inner.body).1);
+        }
+    });
+    found
 }
 
 struct Writer<'a> {
@@ -81,6 +119,11 @@ struct Writer<'a> {
     used: BTreeSet<SymbolId>,
     /// What is known at the present place.
     ranges: Ranges,
+    isa: Isa,
+    /// Buffers that instructions add to.
+    single_sums: BTreeSet<BufferId>,
+    /// The variable of the vector loop around the present place, where it is a loop of C, too.
+    lanes: Option<SymbolId>,
     helpers: &'a mut Helpers,
     printer: Printer,
     scratch_bytes: Expr,
@@ -303,6 +346,135 @@ impl Writer<'_> {
     }
 
     fn count(&mut self, inner: &Loop) {
+        if let LoopKind::Instruction(name) = &inner.kind
+            && self.instruction(inner, name)
+        {
+            return;
+        }
+        if self.isa == Isa::ArmHelium && inner.kind == LoopKind::Vector {
+            return match self.vectors(inner) {
+                Some(lines) => {
+                    self.printer.line("#if defined(TW_HELIUM)");
+                    lines.iter().for_each(|line| self.printer.line(line));
+                    self.printer.line("#else");
+                    self.scalars(inner);
+                    self.printer.line("#endif");
+                }
+                None => self.scalars(inner),
+            };
+        }
+        self.scalars(inner);
+    }
+
+    /// A vector loop by intrinsics, if it has such a form.
+    fn vectors(&mut self, inner: &Loop) -> Option<Vec<String>> {
+        let extent = inner.extent.as_constant().filter(|_| vector::is_suited(inner))?;
+        // Sums that instructions add to stay in registers of their own.
+        let is_single = |stmt: &Stmt| {
+            matches!(stmt, Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. }
+                if self.single_sums.contains(buffer))
+        };
+        if inner.body.iter().any(is_single) {
+            return None;
+        }
+        self.helpers.helium();
+        let outside = self.ranges.clone();
+        self.ranges.enter(inner);
+        let kernel = self.kernel;
+        let single_sums = &self.single_sums.clone();
+        let (scalar, helpers) = self.context();
+        let name = scalar.symbols[inner.variable.index()].clone();
+        let mut lines = Vec::new();
+        let mut at = |first: Option<i64>| {
+            let variable = inner.variable;
+            let context = VectorContext { scalar: &scalar, kernel, variable, single_sums, first };
+            inner
+                .body
+                .iter()
+                .map(|stmt| context.statement(helpers, stmt))
+                .collect::<Option<Vec<_>>>()
+        };
+        let found = match extent <= SHORT_VECTOR {
+            true => (0..extent / vector::LANES).try_for_each(|group| {
+                lines.extend(at(Some(group * vector::LANES))?);
+                Some(())
+            }),
+            false => at(None).map(|own| {
+                let lanes = vector::LANES;
+                lines.push(format!(
+                    "for (ptrdiff_t {name} = 0; {name} < {extent}; {name} += {lanes}) {{"
+                ));
+                lines.extend(own.into_iter().map(|line| format!("  {line}")));
+                lines.push("}".to_owned());
+            }),
+        };
+        self.ranges = outside;
+        found.map(|()| lines)
+    }
+
+    /// A loop without vectors.
+    fn scalars(&mut self, inner: &Loop) {
+        if let Some(turns) = self.written_out(inner) {
+            return self.turns(inner, turns);
+        }
+        let outer = self.lanes;
+        if inner.kind == LoopKind::Vector {
+            self.lanes = Some(inner.variable);
+        }
+        self.counted(inner);
+        self.lanes = outer;
+    }
+
+    /// How many turns a loop takes that is to be written out.
+    fn written_out(&self, inner: &Loop) -> Option<i64> {
+        let most = match (self.isa, &inner.kind) {
+            (Isa::ArmDsp | Isa::ArmHelium, LoopKind::Unroll) => i64::MAX,
+            (Isa::ArmDsp | Isa::ArmHelium, LoopKind::Vector) => SHORT_VECTOR,
+            _ => return None,
+        };
+        inner.extent.as_constant().filter(|turns| *turns <= most)
+    }
+
+    /// The turns of a loop, one behind the other.
+    fn turns(&mut self, inner: &Loop, turns: i64) {
+        let mut binds = false;
+        visit::walk(&inner.body, &mut |stmt| binds |= stmt.binds().is_some());
+        let outside = self.ranges.clone();
+        for turn in 0..turns {
+            let mut body = inner.body.clone();
+            substitute(&mut body, &BTreeMap::from([(inner.variable, Expr::constant(turn))]));
+            if binds {
+                self.printer.line("{");
+                self.inside(&body);
+                self.printer.line("}");
+            } else {
+                self.block(&body);
+            }
+        }
+        self.ranges = outside;
+    }
+
+    /// Writes a loop as the instruction that it is marked as; whether there is such code.
+    fn instruction(&mut self, inner: &Loop, name: &str) -> bool {
+        // Where no vector loop is left around it the lane is the only one.
+        let lanes = self.lanes.unwrap_or(inner.variable);
+        let Some(helper) = self.helpers.instruction(name) else { return false };
+        let Ok(found) = self.isa.instruction_of(self.kernel, inner, name, Some(lanes)) else {
+            return false;
+        };
+        let (context, helpers) = self.context();
+        let (array, number) = context.element(helpers, found.buffer, &found.index);
+        let mut arguments = vec![format!("{array}[{number}]")];
+        for operand in &found.operands {
+            let (array, number) = context.element(helpers, operand.buffer, &operand.index);
+            arguments.push(format!("&{array}[{number}]"));
+        }
+        let line = format!("{} = {helper}({});", arguments[0], arguments.join(", "));
+        self.printer.line(line);
+        true
+    }
+
+    fn counted(&mut self, inner: &Loop) {
         let extent = self.index(&inner.extent);
         let name = self.symbols[inner.variable.index()].clone();
         let remark = match &inner.kind {

@@ -80,14 +80,17 @@ pub(crate) struct Layout {
 }
 
 impl Layout {
-    /// Lays everything out. `scratch` are the bytes of scratch memory of `setup`.
+    /// Lays everything out. With `setup`, where it is run by the code, come the bytes of its
+    /// scratch memory.
     pub(crate) fn new(
-        setup: &Program,
-        scratch: &Expr,
+        setup: Option<(&Program, &Expr)>,
         parts: &[(&Program, &Module)],
         weights: &mut Weights,
     ) -> base::Result<Layout> {
-        let mut end = constants_bytes(setup)?;
+        let mut end = match setup {
+            Some((setup, _)) => constants_bytes(setup)?,
+            None => 0,
+        };
         for (program, _) in parts {
             end = end.max(constants_bytes(program)?);
         }
@@ -113,9 +116,12 @@ impl Layout {
                 weight_copies.push(WeightCopy { part, constant, source, destination, bytes });
             }
         }
-        let setup_arena = end.next_multiple_of(ALIGNMENT);
-        let setup_scratch = setup_arena + known(setup, &setup.arena_bytes)?;
-        let constants_bytes = setup_scratch + known(setup, scratch)?;
+        let (mut setup_arena, mut setup_scratch, mut constants_bytes) = (end, end, end);
+        if let Some((setup, scratch)) = setup {
+            setup_arena = end.next_multiple_of(ALIGNMENT);
+            setup_scratch = setup_arena + known(setup, &setup.arena_bytes)?;
+            constants_bytes = setup_scratch + known(setup, scratch)?;
+        }
         Ok(Layout { weight_copies, setup_arena, setup_scratch, constants_bytes })
     }
 

@@ -12,6 +12,7 @@
 //! - `runner`, `run`: a program that runs many models on files, and its runs;
 //! - `strings`: what of a function C sources leave out, or refuse;
 //! - `header`: what headers of a model say, those of other back ends too;
+//! - `vector`: vector loops by intrinsics, where a target has them;
 //! - `text`: what stands around it all.
 //!
 //! Kernels compute the same bits as everywhere else, but for sums of products: these round twice
@@ -40,6 +41,7 @@ mod scalar;
 mod strings;
 mod text;
 mod value;
+mod vector;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -47,6 +49,7 @@ use std::path::Path;
 use std::rc::Rc;
 
 use ::program::{Program, Step};
+use backend::Isa;
 use base::text::Printer;
 use base::{ConstantId, FunctionId, KernelId, Limits, Locations, ProgramId};
 use graph::{ElementType, Function, Type};
@@ -56,12 +59,13 @@ use tensor::{DType, Kind, StagedFiles, Tensor, Value};
 
 pub use dtype::storage_type;
 pub use header::{comment_text, port_bytes, port_macros, size_macros, status_function, statuses};
+pub use kernel::local_bytes;
 pub use layout::Weights;
 pub use names::identifier;
 pub use run::{CRun, check_c_compiler, run_models};
 pub use runner::RunnerModel;
 pub use strings::{CTexts, refuse_strings};
-pub use text::{declarations, list_letters, port_list, type_text};
+pub use text::{list_letters, port_list, type_text};
 
 use helpers::Helpers;
 use kernel::KernelCode;
@@ -155,11 +159,14 @@ pub struct COptions {
     pub exact_sums: bool,
     /// How often the loops that data end turn in one run, all together, before it stops.
     pub most_turns: u64,
+    /// Of the target: which instructions the code names, where the C compiler says that the machine
+    /// has them.
+    pub isa: Isa,
 }
 
 impl Default for COptions {
     fn default() -> COptions {
-        COptions { exact_sums: false, most_turns: Limits::default().turns }
+        COptions { exact_sums: false, most_turns: Limits::default().turns, isa: Isa::C99 }
     }
 }
 
@@ -174,11 +181,15 @@ pub struct CSources {
     pub main_c: String,
     /// `weights.bin`.
     pub weights: Weights,
+    /// Whether the code holds all that is made of weights, so that there is no such file.
+    pub are_weights_inside: bool,
+    /// Bytes of the block of constants, and of the arena where they are known.
+    pub sizes: (u64, Option<u64>),
 }
 
 impl CSources {
-    /// Writes `model.c`, `model.h`, `main.c` and `weights.bin` into a folder, which is made if it
-    /// is not there: all of them or none.
+    /// Writes `model.c`, `model.h`, `main.c` and, unless the weights are in the code, `weights.bin`
+    /// into a folder, which is made if it is not there: all of them or none.
     ///
     /// # Errors
     /// `TW0301` if one cannot be written.
@@ -189,9 +200,21 @@ impl CSources {
         for (name, text) in texts {
             files.write(folder.join(name), |file| file.write_all(text.as_bytes()))?;
         }
-        files.write(folder.join("weights.bin"), |file| self.weights.write(file))?;
+        if self.weights.bytes() > 0 || !self.are_weights_inside {
+            files.write(folder.join("weights.bin"), |file| self.weights.write(file))?;
+        }
         files.commit()
     }
+}
+
+/// What a model computes of its weights.
+#[derive(Clone, Debug)]
+pub enum CSetup<'a> {
+    /// By a program that its caller runs once.
+    Run(CProgram<'a>),
+    /// It has been computed: tensors, and where each lies in the block of constants, which is part
+    /// of the code.
+    Folded(Vec<(u64, Tensor)>),
 }
 
 /// Writes the programs `setup` and `main`, of one module or of two, and the kernels that they run.
@@ -201,32 +224,44 @@ impl CSources {
 /// `TW0205` for every dimension that has no value;
 /// internal errors where a program is not what its verifier accepts.
 pub fn emit(
-    setup: CProgram<'_>,
+    setup: &CSetup<'_>,
     main: CProgram<'_>,
     interface: &Interface,
     options: COptions,
 ) -> base::Result<CSources> {
     let mut found = base::Diagnostics::new();
-    for checked in [setup, main].map(|part| program::check(part.program())) {
-        if let Err(diagnostics) = checked {
+    let run = match setup {
+        CSetup::Run(program) => Some(*program),
+        CSetup::Folded(_) => None,
+    };
+    for part in run.iter().chain([&main]) {
+        if let Err(diagnostics) = program::check(part.program()) {
             found.append(diagnostics);
         }
     }
     found.or_ok(())?;
     let mut writer = Writer::new(interface, options);
-    let [setup, main] = writer.kernels_of_two(setup, main);
-    let layout = writer.layout(&setup, &[&main])?;
-    let setup_body = writer.setup_body(&setup, &layout)?;
+    let (run, main) = match run {
+        Some(run) => {
+            let [run, main] = writer.kernels_of_two(run, main);
+            (Some(run), main)
+        }
+        None => (None, writer.kernels(main)),
+    };
+    let layout = writer.layout(run.as_ref(), &[&main])?;
+    let constants = writer.constants(setup, run.as_ref(), &[&main], &layout)?;
     let checks = text::value_checks(&interface.inputs, &mut writer.helpers);
     let main_body = checks + &writer.main_body(&main, &layout.weights_of(0), "turns")?.1;
     let sizes = [layout.constants_bytes, layout::known(main.program(), &main.arena_bytes())?];
-    let kernels: Vec<&KernelCode> = [&setup, &main].iter().flat_map(|it| it.kernels()).collect();
+    let kernels: Vec<&KernelCode> = run.iter().chain([&main]).flat_map(|it| it.kernels()).collect();
     let (name, helpers, weights) = (&writer.name, writer.helpers, writer.weights);
     Ok(CSources {
-        model_c: text::model_c(name, interface, &kernels, helpers, sizes, &setup_body, &main_body),
-        model_h: text::model_h(name, interface, &weights, sizes),
-        main_c: text::main_c(name, interface, &weights),
+        model_c: text::model_c(name, interface, &kernels, helpers, sizes, &constants, &main_body),
+        model_h: text::model_h(name, interface, &weights, sizes, &constants),
+        main_c: text::main_c(name, interface, &weights, &constants),
         weights,
+        are_weights_inside: matches!(setup, CSetup::Folded(_)),
+        sizes: (sizes[0], Some(sizes[1])),
     })
 }
 
@@ -258,18 +293,24 @@ pub struct CSegment<'a> {
 /// rows of elements that share bytes; internal errors where a plan or a program is not what its
 /// verifier accepts.
 pub fn emit_plan(
-    setup: CProgram<'_>,
+    setup: &CSetup<'_>,
     plan: &CPlan<'_>,
     interface: &Interface,
     options: COptions,
 ) -> base::Result<CSources> {
-    program::check(setup.program())?;
     let mut writer = Writer::new(interface, options);
-    let setup = writer.kernels(setup);
+    let run = match setup {
+        CSetup::Run(program) => {
+            program::check(program.program())?;
+            Some(writer.kernels(*program))
+        }
+        CSetup::Folded(_) => None,
+    };
     let parts: Vec<Part<'_>> =
         plan.segments.values().map(|segment| writer.kernels(segment.code)).collect();
-    let layout = writer.layout(&setup, &parts.iter().collect::<Vec<_>>())?;
-    let setup_body = writer.setup_body(&setup, &layout)?;
+    let all: Vec<&Part<'_>> = parts.iter().collect();
+    let layout = writer.layout(run.as_ref(), &all)?;
+    let constants = writer.constants(setup, run.as_ref(), &all, &layout)?;
     let (mut functions, mut segments) = (String::new(), BTreeMap::new());
     for (number, (part, (&id, segment))) in parts.iter().zip(&plan.segments).enumerate() {
         let name = writer.global.fresh(&format!("segment_{}", part.program().name));
@@ -280,8 +321,7 @@ pub fn emit_plan(
     }
     let checks = text::value_checks(&interface.inputs, &mut writer.helpers);
     let written = plan::write(plan, &segments, interface, &mut writer.helpers, options)?;
-    let kernels: Vec<&KernelCode> =
-        std::iter::once(&setup).chain(&parts).flat_map(|it| it.kernels()).collect();
+    let kernels: Vec<&KernelCode> = run.iter().chain(&parts).flat_map(|it| it.kernels()).collect();
     let (name, helpers, weights) = (&writer.name, writer.helpers, writer.weights);
     let texts = text::PlanTexts {
         name,
@@ -289,18 +329,15 @@ pub fn emit_plan(
         axes: written.axes,
         arguments: &written.arguments,
         constants: layout.constants_bytes,
+        setup: &constants,
     };
     Ok(CSources {
-        model_c: texts.model_c(
-            &kernels,
-            helpers,
-            &setup_body,
-            &functions,
-            &(checks + &written.body),
-        ),
+        model_c: texts.model_c(&kernels, helpers, &functions, &(checks + &written.body)),
         model_h: texts.model_h(&weights),
         main_c: texts.main_c(&weights),
         weights,
+        are_weights_inside: matches!(setup, CSetup::Folded(_)),
+        sizes: (layout.constants_bytes, None),
     })
 }
 
@@ -351,6 +388,15 @@ impl Part<'_> {
     }
 }
 
+/// The block of constants as C has it.
+#[derive(Clone, Debug)]
+pub(crate) enum Constants {
+    /// The body of the function that makes it of the weights.
+    Setup(String),
+    /// What it holds.
+    Bytes(Vec<u8>),
+}
+
 /// What the functions of the C code have in common.
 struct Writer {
     /// Of the model, as an identifier.
@@ -359,18 +405,19 @@ struct Writer {
     helpers: Helpers,
     weights: Weights,
     most_turns: u64,
+    isa: Isa,
 }
 
 impl Writer {
     fn new(interface: &Interface, options: COptions) -> Writer {
         let name = names::identifier(&interface.name);
         let mut global = Names::default();
-        for suffix in ["constants_size", "arena_size", "setup", "run", "tensor"] {
+        for suffix in ["constants_size", "constants", "arena_size", "setup", "run", "tensor"] {
             global.fresh(&format!("{name}_{suffix}"));
         }
         let helpers = Helpers::new(options.exact_sums);
-        let (weights, most_turns) = (Weights::default(), options.most_turns);
-        Writer { name, global, helpers, weights, most_turns }
+        let COptions { most_turns, isa, .. } = options;
+        Writer { name, global, helpers, weights: Weights::default(), most_turns, isa }
     }
 
     fn kernels<'a>(&mut self, code: CProgram<'a>) -> Part<'a> {
@@ -397,17 +444,50 @@ impl Writer {
         for (id, unshared) in &unshared {
             let kernel = &part.module.kernels[*id];
             let name = self.global.fresh(&format!("kernel_{}", kernel.name));
-            let code = kernel::write(kernel, part.locations, name, unshared, &mut self.helpers);
+            let code =
+                kernel::write(kernel, part.locations, name, unshared, self.isa, &mut self.helpers);
             codes.insert(*id, code);
         }
         codes
     }
 
-    fn layout(&mut self, setup: &Part<'_>, parts: &[&Part<'_>]) -> base::Result<Layout> {
-        program::check_setup(setup.program())?;
+    fn layout(&mut self, setup: Option<&Part<'_>>, parts: &[&Part<'_>]) -> base::Result<Layout> {
         let parts: Vec<(&Program, &Module)> =
             parts.iter().map(|part| (part.program(), part.code.module)).collect();
-        Layout::new(setup.program(), &setup.scratch_bytes(), &parts, &mut self.weights)
+        let Some(setup) = setup else {
+            // What is copied lies in the code.
+            return Layout::new(None, &parts, &mut Weights::default());
+        };
+        program::check_setup(setup.program())?;
+        Layout::new(Some((setup.program(), &setup.scratch_bytes())), &parts, &mut self.weights)
+    }
+
+    /// The block of constants as C: the body of what makes it, or its bytes.
+    fn constants(
+        &mut self,
+        setup: &CSetup<'_>,
+        run: Option<&Part<'_>>,
+        parts: &[&Part<'_>],
+        layout: &Layout,
+    ) -> base::Result<Constants> {
+        let folded = match (setup, run) {
+            (_, Some(run)) => return Ok(Constants::Setup(self.setup_body(run, layout)?)),
+            (CSetup::Folded(folded), None) => &folded[..],
+            (CSetup::Run(_), None) => &[],
+        };
+        let mut bytes = vec![0; layout.constants_bytes as usize];
+        let mut put = |offset: u64, tensor: &Tensor| {
+            // What nothing reads may lie behind the end.
+            let own = tensor.bytes();
+            if let Some(place) = bytes.get_mut(offset as usize..offset as usize + own.len()) {
+                place.copy_from_slice(own);
+            }
+        };
+        folded.iter().for_each(|(offset, tensor)| put(*offset, tensor));
+        for copy in &layout.weight_copies {
+            put(copy.destination, &parts[copy.part].code.module.constants[copy.constant].tensor);
+        }
+        Ok(Constants::Bytes(bytes))
     }
 
     /// The steps of `setup`, then copies of the weights that other programs read.

@@ -203,6 +203,7 @@ impl PlanWriter<'_> {
         let context = IndexContext {
             name: &|symbol: SymbolId| self.symbols[symbol.index()].clone(),
             range: &|symbol: SymbolId| self.function.symbols[symbol].range,
+            is_place: false,
         };
         context.text(self.helpers, expr, false)
     }

@@ -329,6 +329,7 @@ impl<'a> ProgramWriter<'a> {
         let context = IndexContext {
             name: &|symbol: SymbolId| self.symbols[symbol.index()].clone(),
             range: &|symbol: SymbolId| self.program.symbols[symbol].range,
+            is_place: false,
         };
         context.text(self.helpers, expr, tight)
     }

@@ -52,9 +52,20 @@ pub(crate) fn write_runner(
             static const Input given{number}[] = {{ {given}{{ 0, 0, 0 }} }};\n{}",
             run_function(number, model)
         ));
+        let setup = match code.are_weights_inside {
+            true => {
+                declarations.push_str(&format!(
+                    "static int setup{number}(const void *weights, void *constants)\n{{\n  \
+                    (void)weights;\n  \
+                    memcpy(constants, {name}_constants(), {name}_constants_size());\n  \
+                    return 0;\n}}\n"
+                ));
+                format!("setup{number}")
+            }
+            false => format!("{name}_setup"),
+        };
         rows.push_str(&format!(
-            "  {{ {}u, {name}_constants_size, {name}_setup, run{number}, {}, {}, \
-            given{number} }},\n",
+            "  {{ {}u, {name}_constants_size, {setup}, run{number}, {}, {}, given{number} }},\n",
             code.weights.bytes(),
             ports.inputs.len(),
             ports.outputs.len()

@@ -12,7 +12,7 @@ use crate::helpers::Helpers;
 use crate::kernel::KernelCode;
 use crate::layout::Weights;
 use crate::names::comment;
-use crate::{CPort, Interface};
+use crate::{CPort, Constants, Interface};
 
 /// Lines are broken where they would grow longer than this.
 const WIDTH: usize = 100;
@@ -24,20 +24,63 @@ pub(crate) fn model_c(
     kernels: &[&KernelCode],
     helpers: Helpers,
     sizes: [u64; 2],
-    setup: &str,
+    made: &Constants,
     main: &str,
 ) -> String {
     let mut text = model_head(interface, kernels, helpers);
     let [constants, arena] = sizes;
-    text.push_str(&break_lines(&format!(
+    text.push_str(&format!(
         "size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n\
-        size_t {name}_arena_size(void)\n{{\n  return {arena}u;\n}}\n\n\
-        int {name}_setup(const void *weights, void *constants)\n{{\n{setup}  return 0;\n}}\n\n\
-        int {name}_run(const void *constants, void *arena, const void *const in[], \
+        size_t {name}_arena_size(void)\n{{\n  return {arena}u;\n}}\n\n"
+    ));
+    text.push_str(&made.text(name));
+    text.push_str(&break_lines(&format!(
+        "int {name}_run(const void *constants, void *arena, const void *const in[], \
         void *const out[])\n{{\n{main}  return 0;\n}}\n"
     )));
     text.push_str(MODEL_END);
     text
+}
+
+/// Bytes on a line.
+const BYTES_A_LINE: usize = 24;
+
+impl Constants {
+    /// The function that makes the block, or the block and the function that tells where it is.
+    fn text(&self, name: &str) -> String {
+        match self {
+            Constants::Setup(body) => break_lines(&format!(
+                "int {name}_setup(const void *weights, void *constants)\n{{\n{body}  \
+                return 0;\n}}\n\n"
+            )),
+            Constants::Bytes(bytes) => {
+                let line = |bytes: &[u8]| {
+                    let numbers: Vec<String> = bytes.iter().map(u8::to_string).collect();
+                    format!("  {},\n", numbers.join(","))
+                };
+                // An array has an element at least.
+                let bytes = if bytes.is_empty() { &[0][..] } else { bytes };
+                let lines: String = bytes.chunks(BYTES_A_LINE).map(line).collect();
+                format!(
+                    "/* Numbers are little-endian; the second member aligns the first. */\n\
+                    static const union {{\n  unsigned char bytes[{}];\n  uint64_t alignment;\n\
+                    }} tw_constants = {{ {{\n{lines}}} }};\n\n\
+                    const void *{name}_constants(void)\n{{\n  return tw_constants.bytes;\n}}\n\n",
+                    bytes.len()
+                )
+            }
+        }
+    }
+
+    /// What is declared of it.
+    fn declaration(&self, name: &str) -> String {
+        match self {
+            Constants::Setup(_) => {
+                format!("int {name}_setup(const void *weights, void *constants);\n")
+            }
+            Constants::Bytes(_) => format!("const void *{name}_constants(void);\n"),
+        }
+    }
 }
 
 /// The other end of what `model_head` begins.
@@ -140,13 +183,12 @@ fn array(tensor: &Tensor) -> (&'static str, Vec<String>) {
 }
 
 /// The declarations of the functions of a model of this name, which is an identifier.
-#[must_use]
-pub fn declarations(name: &str) -> String {
+fn declarations(name: &str, made: &Constants) -> String {
     format!(
-        "size_t {name}_constants_size(void);\nsize_t {name}_arena_size(void);\n\
-        int {name}_setup(const void *weights, void *constants);\n\
+        "size_t {name}_constants_size(void);\nsize_t {name}_arena_size(void);\n{}\
         int {name}_run(const void *constants, void *arena, const void *const in[],\n    \
-        void *const out[]);\n"
+        void *const out[]);\n",
+        made.declaration(name)
     )
 }
 
@@ -156,16 +198,17 @@ pub(crate) fn model_h(
     interface: &Interface,
     weights: &Weights,
     sizes: [u64; 2],
+    made: &Constants,
 ) -> String {
     let shape = |port: &CPort| format!("{}{:?}", port.dtype, port.shape);
     let (inputs, outputs) = (&interface.inputs, &interface.outputs);
-    header(include_str!("c/model.h"), name, interface, weights, sizes[0])
+    header(include_str!("c/model.h"), name, interface, (weights, made), sizes[0])
         .replace("@INPUTS@", &port_list("in", inputs.iter().map(|port| (port, shape(port)))))
         .replace("@OUTPUTS@", &port_list("out", outputs.iter().map(|port| (port, shape(port)))))
         .replace("@ARENA@", &sizes[1].to_string())
         .replace("@MACROS@", &macros(name, interface, weights, sizes[0], Some(sizes[1])))
         .replace("@STATUSES@", &status_function(name))
-        .replace("@DECLARATIONS@", &declarations(name))
+        .replace("@DECLARATIONS@", &declarations(name, made))
 }
 
 /// The macros of a header.
@@ -184,15 +227,34 @@ fn macros(
     size_macros(name, &sizes) + &port_macros(name, interface, arena.is_some())
 }
 
+/// How a model is used whose constants its caller has made.
+const SETUP_STEPS: &str = "\
+\x20  1. Read weights.bin (@WEIGHTS@ bytes) into memory; its numbers are little-endian.
+   2. Give @NAME@_setup a block of @NAME@_constants_size() bytes (@CONSTANTS@). The weights are
+      not needed afterwards. Other weights of the same shapes: run it again.
+   3. Give @NAME@_run the block, ";
+
+/// How one is used whose constants lie in the code.
+const FOLDED_STEPS: &str = "\
+\x20  All constants lie in model.c as the code reads them (@CONSTANTS@ bytes, read-only data), and
+   there is nothing to set up. Give @NAME@_run what @NAME@_constants() points to, or a copy of it
+   in other memory, ";
+
 /// What headers have in common. `constants` are the bytes of the block of constants.
 fn header(
     template: &str,
     name: &str,
     interface: &Interface,
-    weights: &Weights,
+    (weights, made): (&Weights, &Constants),
     constants: u64,
 ) -> String {
+    let steps = match made {
+        Constants::Setup(_) => SETUP_STEPS,
+        Constants::Bytes(_) => FOLDED_STEPS,
+    };
     template
+        .replace("@STEPS@", steps)
+        .replace("@CONSTANTS_DECLARATION@", &made.declaration(name))
         .replace("@TITLE@", &comment(&interface.name))
         .replace("@GUARD@", &format!("TILEWRIGHT_{}_H", name.to_ascii_uppercase()))
         .replace("@NAME@", name)
@@ -264,6 +326,8 @@ pub(crate) struct PlanTexts<'a> {
     pub(crate) arguments: &'a Arguments,
     /// Bytes of the block of constants.
     pub(crate) constants: u64,
+    /// How it is made.
+    pub(crate) setup: &'a Constants,
 }
 
 impl PlanTexts<'_> {
@@ -277,18 +341,19 @@ impl PlanTexts<'_> {
         &self,
         kernels: &[&KernelCode],
         helpers: Helpers,
-        setup: &str,
         functions: &str,
         body: &str,
     ) -> String {
-        let PlanTexts { name, constants, .. } = self;
+        let PlanTexts { name, constants, setup, .. } = self;
         let parameters = self.parameters();
         let mut text = model_head(self.interface, kernels, helpers);
+        text.push_str(&break_lines(functions));
+        text.push_str(&format!(
+            "size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n"
+        ));
+        text.push_str(&setup.text(name));
         text.push_str(&break_lines(&format!(
-            "{functions}\
-            size_t {name}_constants_size(void)\n{{\n  return {constants}u;\n}}\n\n\
-            int {name}_setup(const void *weights, void *constants)\n{{\n{setup}  return 0;\n}}\n\n\
-            int {name}_run(const void *constants, void *memory, size_t size, \
+            "int {name}_run(const void *constants, void *memory, size_t size, \
             const void *const in[], {name}_tensor out[]{parameters})\n{{\n{body}  return 0;\n}}\n"
         )));
         text.push_str(MODEL_END);
@@ -313,15 +378,21 @@ impl PlanTexts<'_> {
             true => String::new(),
             false => format!(", and the extents {} of the inputs", free.join(", ")),
         };
-        header(include_str!("c/plan.h"), name, self.interface, weights, self.constants)
-            .replace("@INPUTS@", &list("in", inputs, &arguments.input_shapes))
-            .replace("@OUTPUTS@", &list("out", outputs, &arguments.output_shapes))
-            .replace("@LISTS@", &lists)
-            .replace("@FREE@", &comment(&free))
-            .replace("@AXES@", &self.axes.to_string())
-            .replace("@MACROS@", &macros(name, self.interface, weights, self.constants, None))
-            .replace("@STATUSES@", &status_function(name))
-            .replace("@PARAMETERS@", &self.parameters())
+        header(
+            include_str!("c/plan.h"),
+            name,
+            self.interface,
+            (weights, self.setup),
+            self.constants,
+        )
+        .replace("@INPUTS@", &list("in", inputs, &arguments.input_shapes))
+        .replace("@OUTPUTS@", &list("out", outputs, &arguments.output_shapes))
+        .replace("@LISTS@", &lists)
+        .replace("@FREE@", &comment(&free))
+        .replace("@AXES@", &self.axes.to_string())
+        .replace("@MACROS@", &macros(name, self.interface, weights, self.constants, None))
+        .replace("@STATUSES@", &status_function(name))
+        .replace("@PARAMETERS@", &self.parameters())
     }
 
     /// `main.c`.
@@ -335,12 +406,18 @@ impl PlanTexts<'_> {
         let rows: String = self.arguments.inputs.iter().map(numbers).collect();
         let count = self.arguments.free.len();
         let passed: String = (0..count).map(|number| format!(", extents[{number}]")).collect();
-        main_file(self.name, self.interface, weights, self.axes, include_str!("c/run_plan.c"))
-            .replace("@READ_SHAPE@", "  read_shape(path, header, port);\n")
-            .replace("@SHAPES@", &include_str!("c/shapes.c").replace("@FREE@", &rows))
-            .replace("@FREE_COUNT@", &count.to_string())
-            .replace("@PASSED@", &passed)
-            .replace("@MEMORY@", &Fault::TooLittleMemory.code().to_string())
+        main_file(
+            self.name,
+            self.interface,
+            (weights, self.setup),
+            self.axes,
+            include_str!("c/run_plan.c"),
+        )
+        .replace("@READ_SHAPE@", "  read_shape(path, header, port);\n")
+        .replace("@SHAPES@", &include_str!("c/shapes.c").replace("@FREE@", &rows))
+        .replace("@FREE_COUNT@", &count.to_string())
+        .replace("@PASSED@", &passed)
+        .replace("@MEMORY@", &Fault::TooLittleMemory.code().to_string())
     }
 }
 
@@ -352,10 +429,15 @@ fn only_value(value: &Tensor) -> String {
 }
 
 /// `main.c`.
-pub(crate) fn main_c(name: &str, interface: &Interface, weights: &Weights) -> String {
+pub(crate) fn main_c(
+    name: &str,
+    interface: &Interface,
+    weights: &Weights,
+    made: &Constants,
+) -> String {
     let most_axes = interface.inputs.iter().chain(&interface.outputs).map(|p| p.shape.len()).max();
     let axes = most_axes.unwrap_or(0).max(1);
-    main_file(name, interface, weights, axes, include_str!("c/run_fixed.c"))
+    main_file(name, interface, (weights, made), axes, include_str!("c/run_fixed.c"))
         .replace("@READ_SHAPE@", "")
         .replace("@SHAPES@", "")
 }
@@ -364,10 +446,21 @@ pub(crate) fn main_c(name: &str, interface: &Interface, weights: &Weights) -> St
 fn main_file(
     name: &str,
     interface: &Interface,
-    weights: &Weights,
+    (weights, made): (&Weights, &Constants),
     axes: usize,
     run: &str,
 ) -> String {
+    // Behind the file of weights, where there is one, come the inputs.
+    let (usage, files, load) = match made {
+        Constants::Setup(_) => ("WEIGHTS ", "1", include_str!("c/load_weights.c").to_owned()),
+        Constants::Bytes(_) => {
+            ("", "0", format!("  constants = {name}_constants();\n  fault = 0;\n"))
+        }
+    };
+    let about = match made {
+        Constants::Setup(_) => "WEIGHTS is weights.bin; inputs come",
+        Constants::Bytes(_) => "Inputs come",
+    };
     let mut helpers = Helpers::new(false);
     let mut taken = BTreeMap::new();
     let mut inputs = String::new();
@@ -389,6 +482,10 @@ fn main_file(
     let end = "  { 0, 0, 0, 0, 0, 0, 0, 0, 0, { 0 } }\n";
     [include_str!("c/main.c"), run, include_str!("c/main_end.c")]
         .concat()
+        .replace("@LOAD@", &load)
+        .replace("@WEIGHTS_USAGE@", usage)
+        .replace("@WEIGHTS_ABOUT@", about)
+        .replace("@WEIGHTS_FILES@", files)
         .replace("@TITLE@", &comment(&interface.name))
         .replace("@NAME@", name)
         .replace("@AXES@", &axes.to_string())

@@ -2,7 +2,7 @@
 
 use loops::{BufferId, Comparison, Condition, Kernel, Ranges, ScalarExpr};
 use sym::{Expr, SymbolId};
-use tensor::DType;
+use tensor::{DType, ScalarFunction};
 
 use crate::code::{Code, Strength};
 use crate::dtype;
@@ -23,11 +23,17 @@ impl ValueContext<'_> {
         self.symbols[base::Id::index(symbol)].clone()
     }
 
+    /// What a buffer is called.
+    pub(crate) fn buffer_name(&self, buffer: BufferId) -> &str {
+        &self.buffers[base::Id::index(buffer)]
+    }
+
     /// An index expression.
     pub(crate) fn index(&self, helpers: &mut Helpers, expr: &Expr, tight: bool) -> String {
         let context = IndexContext {
             name: &|symbol| self.name(symbol),
             range: &|symbol| self.ranges.of(symbol),
+            is_place: true,
         };
         context.text(helpers, &self.ranges.simplify(expr), tight)
     }
@@ -37,6 +43,7 @@ impl ValueContext<'_> {
         let context = IndexContext {
             name: &|symbol| format!("(int64_t){}", self.name(symbol)),
             range: &|symbol| self.ranges.of(symbol),
+            is_place: false,
         };
         let text = context.text(helpers, &self.ranges.simplify(expr), false);
         Code::new(text, Strength::Loose)
@@ -95,6 +102,17 @@ impl ValueContext<'_> {
                 let dtype = self.kernel.buffers[*buffer].dtype;
                 Code::primary(helpers.load(dtype, &array, &number))
             }
+            ScalarExpr::Apply { function: ScalarFunction::Cast, dtype, arguments }
+                if let Some(rounded) = Rounded::of(self, *dtype, &arguments[0]) =>
+            {
+                let own = self.value(helpers, rounded.value);
+                let mut value = Code::call(&helpers.round_within_short(), &[own]);
+                if let Some(offset) = rounded.offset {
+                    let offset = self.value(helpers, offset);
+                    value = Code::infix(&value, "+", &offset, Strength::Sum);
+                }
+                helpers.cast(DType::F32, *dtype, &value)
+            }
             ScalarExpr::Apply { function, dtype, arguments } => {
                 let types: Vec<DType> = arguments.iter().map(|each| self.dtype(each)).collect();
                 let operands: Vec<Code> =
@@ -119,6 +137,42 @@ impl ValueContext<'_> {
                 let step = self.index(helpers, &step, false);
                 Code::primary(format!("{fold}({array}, {number}, {step})"))
             }
+        }
+    }
+}
+
+/// A rounded float, perhaps with a whole number added, that becomes an integer of at most 16 bits:
+/// what is beyond these saturates however it is rounded.
+pub(crate) struct Rounded<'a> {
+    pub(crate) value: &'a ScalarExpr,
+    pub(crate) offset: Option<&'a ScalarExpr>,
+}
+
+impl<'a> Rounded<'a> {
+    pub(crate) fn of(
+        context: &ValueContext<'_>,
+        dtype: DType,
+        cast: &'a ScalarExpr,
+    ) -> Option<Rounded<'a>> {
+        use ScalarFunction as F;
+        let is_short = dtype.is_integer() && matches!(dtype.bits(), 8 | 16);
+        let is_float = context.dtype(cast) == DType::F32;
+        let ScalarExpr::Apply { function, arguments, .. } = cast else { return None };
+        let (rounded, offset) = match (function, &arguments[..]) {
+            _ if !is_short || !is_float => return None,
+            (F::Round, _) => (cast, None),
+            (F::Add, [rounded, offset @ ScalarExpr::Constant(scalar)])
+                if scalar.as_f64().abs() <= 65536.0 =>
+            {
+                (rounded, Some(offset))
+            }
+            _ => return None,
+        };
+        match rounded {
+            ScalarExpr::Apply { function: F::Round, arguments, .. } => {
+                Some(Rounded { value: &arguments[0], offset })
+            }
+            _ => None,
         }
     }
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use backend_c::{COptions, CPort, CProgram, CSources, Interface, emit};
+use backend_c::{COptions, CPort, CProgram, CSetup, CSources, Interface, emit};
 use base::Locations;
 use common::{build, module_of_kernels};
 use loops::Kernel;
@@ -76,7 +76,8 @@ fn sources(module: &Module, interface: &Interface, words: &[&str]) -> Result<CSo
         Ok(CProgram { module, program, locations })
     };
     let options = COptions { exact_sums: words.contains(&"exact"), ..COptions::default() };
-    let sources = emit(part("setup")?, part("main")?, interface, options);
+    let setup = CSetup::Run(part("setup")?);
+    let sources = emit(&setup, part("main")?, interface, options);
     let sources = sources.map_err(|errors| errors.to_string())?;
     if has_c_compiler() {
         build(Folder::new().path(), &sources, &[]);

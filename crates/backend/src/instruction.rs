@@ -29,6 +29,9 @@ pub struct InstructionCost {
     pub cycles: f64,
     /// Cycles until what it has added to can be added to again.
     pub latency: u32,
+    /// Cycles to bring an operand into the form that it takes, once it is loaded: all sums that
+    /// meet the operand share it.
+    pub prepared: f64,
 }
 
 /// An instruction.
@@ -46,7 +49,7 @@ struct Row {
 }
 
 const fn cost(cycles: f64, latency: u32) -> InstructionCost {
-    InstructionCost { cycles, latency }
+    InstructionCost { cycles, latency, prepared: 0.0 }
 }
 
 const ROWS: &[Row] = &[
@@ -75,6 +78,20 @@ const ROWS: &[Row] = &[
           for e < 4 { %c[] += cast<i32>(%a[e]) * cast<i32>(%b[e]) }
         }",
         costs: &[(Isa::X86Avx512Bf16, cost(0.5, 4))],
+    },
+    // Two products of pairs; what is extended to 16 bits serves the whole tile, as loads do.
+    Row {
+        lane: "kernel @dot_i8_4(%a: read i8[4], %b: read i8[4], %c: update i32[]) {
+          for e < 4 { %c[] += cast<i32>(%a[e]) * cast<i32>(%b[e]) }
+        }",
+        costs: &[(Isa::ArmDsp, InstructionCost { cycles: 2.0, latency: 2, prepared: 2.0 })],
+    },
+    // All lanes of two vectors, multiplied and added to one number.
+    Row {
+        lane: "kernel @dot_i8_16(%a: read i8[16], %b: read i8[16], %c: update i32[]) {
+          for e < 16 { %c[] += cast<i32>(%a[e]) * cast<i32>(%b[e]) }
+        }",
+        costs: &[(Isa::ArmHelium, cost(1.0, 1))],
     },
 ];
 
@@ -203,6 +220,13 @@ impl Instruction {
     #[must_use]
     pub fn count(&self) -> i64 {
         self.looped().extent.as_constant().unwrap_or(1)
+    }
+
+    /// The bytes that it takes of an operand in a lane.
+    #[must_use]
+    pub fn tuple_bytes(&self) -> i64 {
+        let bits = self.operands().map(|id| i64::from(self.lane.buffers[id].dtype.bits()));
+        bits.max().unwrap_or(0) * self.count() / 8
     }
 
     /// Whether it takes so many elements of these types at once, in any order of its operands.

@@ -83,11 +83,18 @@ impl Level {
 }
 
 impl Machine {
+    /// Whether it starts one instruction after the other, so that loads and arithmetic do not hide
+    /// each other.
+    #[must_use]
+    pub fn is_serial(&self) -> bool {
+        self.instructions_per_cycle <= 1.0
+    }
+
     /// What a fused multiply-add takes.
     #[must_use]
     pub fn multiply_add(&self) -> InstructionCost {
         let cycles = 1.0 / f64::from(self.fma_per_cycle);
-        InstructionCost { cycles, latency: self.fma_latency }
+        InstructionCost { cycles, latency: self.fma_latency, prepared: 0.0 }
     }
 
     /// The smallest level that keeps so many bytes.
@@ -165,6 +172,40 @@ impl Machine {
             l3: Level { bytes: 32 << 20, usable: 0.5, reads: 24.0, writes: 24.0 },
             memory: Level { bytes: u64::MAX, usable: 1.0, reads: 5.0, writes: 5.0 },
             stream_bytes_per_ns: 40.0,
+        }
+    }
+
+    /// The row for a small core that starts one instruction after the other, without caches that
+    /// data stay in: all memory is as near. A cycle is an instruction.
+    #[must_use]
+    pub(crate) fn microcontroller() -> Machine {
+        let level = Level { bytes: 16 << 10, usable: 1.0, reads: 4.0, writes: 4.0 };
+        let everything = Level { bytes: u64::MAX, ..level };
+        Machine {
+            cycles_per_ns: 0.2,
+            passes: 1.0,
+            fma_per_cycle: 1,
+            arithmetic_per_cycle: 1.0,
+            fma_latency: 1,
+            loads_per_cycle: 1.0,
+            stores_per_cycle: 1.0,
+            unaligned_load: 1.0,
+            unaligned_store: 1.0,
+            permutes_per_cycle: 1.0,
+            scalar_loads_per_cycle: 1.0,
+            instructions_per_cycle: 1.0,
+            looks_ahead: 1.0,
+            cycles_of_division: 14.0,
+            cycles_of_gather: 2.0,
+            store_to_load: 1.0,
+            line_bytes: 32,
+            near_bytes: 1 << 20,
+            set_bytes: 1 << 20,
+            l1: everything,
+            l2: everything,
+            l3: everything,
+            memory: everything,
+            stream_bytes_per_ns: 0.8,
         }
     }
 }

@@ -34,7 +34,7 @@ impl Isa {
                 "avx512cd", "avx512dq", "avx512vl",
             ],
             Isa::X86Avx2 => &["avx2", "fma", "f16c", "bmi1", "bmi2", "lzcnt", "popcnt"],
-            Isa::C99 => &[],
+            Isa::C99 | Isa::ArmDsp | Isa::ArmHelium => &[],
         }
     }
 
@@ -43,7 +43,7 @@ impl Isa {
     pub fn is_machine_code(self) -> bool {
         match self {
             Isa::X86Avx512Bf16 | Isa::X86Avx512 | Isa::X86Avx2 => true,
-            Isa::C99 => false,
+            Isa::C99 | Isa::ArmDsp | Isa::ArmHelium => false,
         }
     }
 
@@ -52,7 +52,7 @@ impl Isa {
     pub fn has_avx512(self) -> bool {
         match self {
             Isa::X86Avx512Bf16 | Isa::X86Avx512 => true,
-            Isa::X86Avx2 | Isa::C99 => false,
+            Isa::X86Avx2 | Isa::C99 | Isa::ArmDsp | Isa::ArmHelium => false,
         }
     }
 }

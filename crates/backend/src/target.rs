@@ -2,6 +2,8 @@
 //!
 //! A target is a row, so the same name gives the same bytes on every machine.
 
+use tensor::DType;
+
 use crate::machine::Machine;
 
 /// An instruction set.
@@ -15,12 +17,17 @@ pub enum Isa {
     X86Avx2,
     /// C99, for any CPU.
     C99,
+    /// C for cores of Armv7E-M: pairs of 16 bits in registers of 32 (the DSP extension).
+    ArmDsp,
+    /// C for cores of Armv8.1-M with Helium: vectors of 128 bits.
+    ArmHelium,
 }
 
 /// A row of the target table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Target {
-    /// What the user writes: `x86-64-v4-bf16`, `x86-64-v4`, `x86-64-v3`, `c99`.
+    /// What the user writes: `x86-64-v4-bf16`, `x86-64-v4`, `x86-64-v3`, `c99`, `cortex-m4`,
+    /// `cortex-m7`, `cortex-m55`, `rv64gc`.
     pub name: String,
     /// Its instruction set.
     pub isa: Isa,
@@ -45,7 +52,7 @@ impl Target {
     pub fn deciding(&self) -> Target {
         let shared = match self.isa {
             Isa::X86Avx512Bf16 | Isa::X86Avx512 | Isa::X86Avx2 => Target::named("x86-64-v4"),
-            Isa::C99 => None,
+            Isa::C99 | Isa::ArmDsp | Isa::ArmHelium => None,
         };
         shared.unwrap_or_else(|| self.clone())
     }
@@ -64,6 +71,15 @@ impl Target {
         self.isa == Isa::X86Avx512Bf16
     }
 
+    /// How many signed bytes its instruction for their products takes at once of each operand, if
+    /// it has one.
+    #[must_use]
+    pub fn signed_bytes_at_once(&self) -> Option<i64> {
+        let signed = [DType::I8, DType::I8];
+        let mut rows = self.isa.instructions();
+        rows.find_map(|(row, _)| row.takes(&signed, row.count()).then_some(row.count()))
+    }
+
     /// Cycles in which a full vector of 32-bit lanes looks up bytes in a table of 256 that the
     /// first-level cache keeps.
     #[must_use]
@@ -80,8 +96,15 @@ impl Target {
             Isa::X86Avx512 | Isa::X86Avx2 => {
                 lanes * machine.cycles_of_gather + 6.0 * machine.passes / arithmetic
             }
-            Isa::C99 => lanes / machine.scalar_loads_per_cycle,
+            Isa::C99 | Isa::ArmDsp | Isa::ArmHelium => lanes / machine.scalar_loads_per_cycle,
         }
+    }
+
+    /// Whether it is a microcontroller: its memory is small, constants stay in flash as they were
+    /// written, and a load of bytes extends them at no cost.
+    #[must_use]
+    pub fn is_microcontroller(&self) -> bool {
+        matches!(self.isa, Isa::ArmDsp | Isa::ArmHelium)
     }
 
     /// Peak of f32 arithmetic, in FLOP per nanosecond and core.
@@ -118,6 +141,29 @@ impl Target {
             vector_registers: 16,
             machine: Machine { cycles_per_ns: 1.0, ..Machine::server() },
         };
-        vec![v4_bf16, v4, v3, c99]
+        let m7 = Target {
+            name: "cortex-m7".to_string(),
+            isa: Isa::ArmDsp,
+            vector_bytes: 4,
+            // Of thirteen, those that addresses and halves of loaded words leave.
+            vector_registers: 8,
+            machine: Machine::microcontroller(),
+        };
+        let m4 = Target { name: "cortex-m4".to_string(), ..m7.clone() };
+        let m55 = Target {
+            name: "cortex-m55".to_string(),
+            isa: Isa::ArmHelium,
+            vector_bytes: 16,
+            ..m7.clone()
+        };
+        let rv64gc = Target {
+            name: "rv64gc".to_string(),
+            isa: Isa::C99,
+            // No vectors: pairs of floats are as well as single ones.
+            vector_bytes: 8,
+            vector_registers: 24,
+            ..c99.clone()
+        };
+        vec![v4_bf16, v4, v3, c99, m7, m4, m55, rv64gc]
     }
 }

@@ -5,7 +5,8 @@
 //! vector of the operand that carries the vector axis, and one broadcast a row. Whichever of
 //! arithmetic, loads and the latency of the accumulators takes longest is what a step costs;
 //! vectors of a panel that does not stay in the first-level cache come from the second, and rows of
-//! a large operand that lie apart cost a start each. Source: the usual model of a GotoBLAS
+//! a large operand that lie apart cost a start each. Where one instruction starts after the other,
+//! a step takes arithmetic and loads together. Source: the usual model of a GotoBLAS
 //! micro-kernel (Low et al., "Analytical Modeling Is Enough for High-Performance BLIS", 2016),
 //! reduced to what our fixed order of sums leaves open.
 
@@ -109,15 +110,20 @@ impl Tile {
         let each = if area.elementwise { accumulators } else { 0.0 };
         let vectors = self.vectors as f64 + loaded.unwrap_or(each);
         let broadcasts = if area.elementwise { 0.0 } else { self.rows as f64 };
-        let loads = broadcasts / target.machine.loads_per_cycle
-            + vectors * self.cycles_of_load(target, area);
-        let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1 && loaded.is_none();
         let cost = area.instruction.unwrap_or_else(|| target.machine.multiply_add());
+        let loads = broadcasts / target.machine.loads_per_cycle
+            + vectors * self.cycles_of_load(target, area)
+            + (broadcasts + vectors) * cost.prepared;
+        let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1 && loaded.is_none();
         let converted = loaded.unwrap_or(0.0) / f64::from(target.machine.fma_per_cycle);
         let sums = accumulators * cost.cycles * if single { SINGLE_VECTOR } else { 1.0 };
         let arithmetic = sums + converted;
         // An accumulator takes part once a latency.
-        let cycles = arithmetic.max(loads).max(f64::from(cost.latency));
+        let cycles = match target.machine.is_serial() {
+            true => arithmetic + loads,
+            false => arithmetic.max(loads),
+        };
+        let cycles = cycles.max(f64::from(cost.latency));
         let rows = self.rows as f64;
         let mut lines = area.lines_between_rows.map_or(0.0, |apart| 1.0 + (rows - 1.0) * apart);
         if area.rows_kept.is_some_and(|kept| self.rows > kept) {

@@ -142,6 +142,8 @@ codes! {
         "It refuses the model or its inputs, stops, or takes too long. Its reason is shown.";
     CONFLICTING_OPTIONS = "TW0408", "options that contradict each other",
         "What is written cannot have a property that was asked for. Leave one of the two out.";
+    DOES_NOT_FIT = "TW0409", "memory that is too small",
+        "Sources would take more memory than `--memory` gives. It names the kernel in the way.";
 
     // TW05xx: faults while running.
     INDEX_OUT_OF_RANGE = "TW0501", "index out of range",

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 
 use base::{Diagnostic, Diagnostics, codes};
 use clap::{Args, ValueEnum};
-use tilewright::{ArtifactForm, ArtifactOptions, Options, Value};
+use tilewright::{ArtifactForm, ArtifactOptions, MemoryLimits, Options, SourceOptions, Value};
 
 use crate::Outcome;
 use crate::arguments::{ModelArguments, TimingArguments};
 use crate::files::FileArguments;
 use crate::help::{OUTPUTS, examples};
+use crate::messages::note;
+use crate::standard_output::say;
 
 /// Arguments of `tilewright compile`.
 #[derive(Args)]
@@ -21,6 +23,10 @@ use crate::help::{OUTPUTS, examples};
         "for one extent; others stay arguments",
     ),
     ("tilewright compile model.onnx -o folder --emit shared", "a library of machine code"),
+    (
+        "tilewright compile model.onnx -o folder --emit c --target cortex-m7 --memory ram=64k",
+        "for a microcontroller with so much memory",
+    ),
     (
         "tilewright compile model.onnx -o folder --emit c --input x=x.npy",
         "for the shape of an input",
@@ -46,10 +52,37 @@ pub(crate) struct Arguments {
     /// Where the weights of machine code go: to a file beside it, or into it
     #[arg(long, value_name = "PLACE", default_value = "file")]
     weights: WeightsPlace,
-    /// Computes now what depends on weights alone, so that the code needs no setup: takes a machine
-    /// that runs the target
+    /// Computes now what depends on weights alone, so that the code needs no setup: for machine
+    /// code on a machine that runs the target; sources for microcontrollers have it so anyway
     #[arg(long)]
     fold_setup: bool,
+    /// Prints what C sources take: constants, memory, operations of each kernel
+    #[arg(long)]
+    report: bool,
+    /// Refuses C sources that take more memory, and names the kernel that is in the way:
+    /// `flash=256k,ram=64k`, either or both
+    #[arg(long, value_name = "LIMITS", value_parser = memory_limits)]
+    memory: Option<MemoryLimits>,
+}
+
+/// Limits of memory, in bytes, kilobytes of 1,024 or megabytes of 1,024 of these.
+fn memory_limits(text: &str) -> Result<MemoryLimits, String> {
+    let mut limits = MemoryLimits::default();
+    for part in text.split(',') {
+        let (name, size) = part.split_once('=').ok_or("expected flash=SIZE or ram=SIZE")?;
+        let (digits, unit) = match size.strip_suffix(['k', 'K']) {
+            Some(digits) => (digits, 1 << 10),
+            None => size.strip_suffix(['m', 'M']).map_or((size, 1), |digits| (digits, 1 << 20)),
+        };
+        let bytes = digits.parse::<u64>().ok().and_then(|size| size.checked_mul(unit));
+        let size = bytes.ok_or_else(|| format!("`{size}` is no size such as 64k"))?;
+        match name {
+            "flash" => limits.flash = Some(size),
+            "ram" => limits.ram = Some(size),
+            _ => return Err(format!("`{name}` is neither flash nor ram")),
+        }
+    }
+    Ok(limits)
 }
 
 /// Where weights go.
@@ -86,8 +119,13 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let (model, folder) = (&arguments.model.model, &arguments.output);
     let (fold_setup, has_weights) =
         (arguments.fold_setup, arguments.weights == WeightsPlace::Inside);
+    if !matches!(arguments.emit, Form::C) && (arguments.report || arguments.memory.is_some()) {
+        let option = if arguments.report { "--report" } else { "--memory" };
+        return Err(is_for_sources(option));
+    }
     let form = match arguments.emit {
-        Form::C | Form::Weights | Form::Engine if has_weights || fold_setup => {
+        Form::C if has_weights => return Err(is_for_code("--weights inside")),
+        Form::Weights | Form::Engine if has_weights || fold_setup => {
             let option = if has_weights { "--weights inside" } else { "--fold-setup" };
             return Err(is_for_code(option));
         }
@@ -96,7 +134,16 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             None
         }
         Form::C => {
-            tilewright::emit_c(model, &options, &inputs, folder)?;
+            let limits = arguments.memory.unwrap_or_default();
+            let chosen = SourceOptions { fold_setup, limits };
+            let report = tilewright::emit_c(model, &options, &inputs, folder, chosen)?;
+            match report.filter(|_| arguments.report) {
+                Some(report) => say!("{report}"),
+                None if arguments.report => {
+                    note("what a run takes is not known: extents are free, or sizes are computed");
+                }
+                None => {}
+            }
             None
         }
         Form::Weights => {
@@ -123,6 +170,16 @@ fn engine(
 ) -> base::Result<()> {
     options.bind_shapes(inputs);
     tilewright::compile(&arguments.model.model, &options)?.save(&arguments.output)
+}
+
+/// An option that only C sources have.
+fn is_for_sources(option: &str) -> Diagnostics {
+    let message = format!("`{option}` is for C sources");
+    Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+        .at("--emit")
+        .because("the header of machine code says what it takes")
+        .remedy("use `--emit c`, or leave the option out")
+        .into()
 }
 
 /// An option that only objects and libraries have.

@@ -323,7 +323,7 @@ fn what_cannot_be_leaves_nothing_behind() {
     let folder = Folder::new();
     let base = ["compile", DIGITS, "-o", "out", "--emit"];
     refused(&folder, &[&base[..], &["c", "--weights", "inside"]].concat(), "TW0408");
-    refused(&folder, &[&base[..], &["c", "--fold-setup"]].concat(), "TW0408");
+    refused(&folder, &[&base[..], &["engine", "--fold-setup"]].concat(), "TW0408");
     refused(&folder, &[&base[..], &["shared", "--target", "c99"]].concat(), "TW0401");
     refused(&folder, &[&base[..], &["shared", "--target", "vax"]].concat(), "TW0401");
     refused(&folder, &[&base[..], &["weights"]].concat(), "TW0408");

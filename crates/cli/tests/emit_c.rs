@@ -50,6 +50,90 @@ fn check(options: &[&str]) {
     }
 }
 
+/// A convolution of bytes, one of each channel by itself, a sum of both.
+fn model_of_bytes() -> String {
+    let numbers = |count: usize, step: usize| {
+        let number = |at: usize| ((at * step + 11) % 255) as i64 - 127;
+        let numbers: Vec<String> = (0..count).map(|at| number(at).to_string()).collect();
+        numbers.join(", ")
+    };
+    let floats = |count: usize| {
+        let numbers: Vec<String> = (0..count).map(|at| format!("{}.5", at as i64 - 7)).collect();
+        numbers.join(", ")
+    };
+    format!(
+        "input x: i8[1, 3, 9, 7]
+        constant s: f32[] {{0.0625}} constant z: i8[] {{-5}}
+        constant w: i8[16, 3, 3, 3] {{{}}} constant t: f32[] {{0.0078125}} constant n: i8[] {{0}}
+        constant v: i8[16, 1, 3, 3] {{{}}} constant p: i8[24, 16, 1, 1] {{{}}}
+        constant b: f32[16] {{{}}} constant c: f32[24] {{{}}}
+        constant r: f32[] {{0.11}} constant m: i8[] {{-128}}
+        a = DequantizeLinear(x, s, z) wf = DequantizeLinear(w, t, n)
+        d = Conv(a, wf, b) {{pads = [1, 1, 1, 1]}} e = Relu(d)
+        q = QuantizeLinear(e, r, m) f = DequantizeLinear(q, r, m)
+        vf = DequantizeLinear(v, t, n)
+        g = Conv(f, vf, b) {{pads = [1, 1, 1, 1], group = 16}} h = Relu(g)
+        qh = QuantizeLinear(h, r, m) fh = DequantizeLinear(qh, r, m)
+        pf = DequantizeLinear(p, t, n)
+        k = Conv(fh, pf, c) y = QuantizeLinear(k, r, z)
+        output y: i8[1, 24, 9, 7]",
+        numbers(432, 7),
+        numbers(144, 13),
+        numbers(384, 29),
+        floats(16),
+        floats(24),
+    )
+}
+
+#[test]
+fn sources_for_small_cores_hold_their_constants_and_compute_the_same_bytes() {
+    if !has_c_compiler() {
+        return;
+    }
+    let folder = Folder::new();
+    let model = onnx_text::parse_model(&mut Parser::new(&model_of_bytes())).expect("a model");
+    let path = folder.file("bytes.onnx");
+    std::fs::write(&path, model.encode_to_vec()).expect("writes");
+    let image = tensor::random::random(DType::I8, &[1, 3, 9, 7], 5);
+    tensor::npy::write(Path::new(&folder.file("image.npy")), &image).expect("writes");
+    let input = format!("x={}", folder.file("image.npy"));
+    succeed(&["run", &path, "--input", &input, "--output-dir", &folder.file("jit")]);
+    let read = |name: &str| tensor::npy::read(Path::new(&folder.file(name))).expect("reads");
+    let expected = read("jit/y.npy");
+    for (target, instruction) in
+        [("cortex-m4", "smlad"), ("cortex-m7", "smlad"), ("cortex-m55", "vmladavaq_s8")]
+    {
+        let own = Path::new(&folder.file(target)).to_path_buf();
+        let out = own.display().to_string();
+        let printed =
+            succeed(&["compile", &path, "--emit", "c", "--target", target, "-o", &out, "--report"]);
+        assert!(printed.contains("  arena\n"), "{target}: {printed}");
+        assert!(!own.join("weights.bin").exists(), "{target}");
+        let code = std::fs::read_to_string(own.join("model.c")).expect("reads");
+        assert!(code.contains(instruction), "{target}");
+        assert!(!code.contains("double"), "{target}");
+        build_c_program(&own, &[]);
+        run_c_program(&own, std::slice::from_ref(&image));
+        let actual = read(&format!("{target}/y.npy"));
+        assert_eq!(actual.bytes(), expected.bytes(), "{target}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_is_refused_before_anything_is_written() {
+    let folder = Folder::new();
+    let out = folder.file("none");
+    let base = ["compile", DIGITS, "--emit", "c", "--dim", "batch=1", "-o", &out];
+    for (limits, reason) in [("ram=2k", "bytes of RAM"), ("flash=1k", "bytes of flash")] {
+        let options = ["--target", "cortex-m7", "--memory", limits];
+        let output = support::tilewright(folder.path(), &[&base[..], &options].concat());
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success(), "{limits}");
+        assert!(text.contains("TW0409") && text.contains(reason), "{text}");
+        assert!(!Path::new(&out).exists());
+    }
+}
+
 #[test]
 fn given_inputs_fix_shapes_and_the_values_that_decide_shapes() {
     if !has_c_compiler() {

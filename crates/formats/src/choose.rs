@@ -46,7 +46,7 @@ pub fn choose(
             let changes_bits = &|contraction: &Contraction, builder: &FunctionBuilder| {
                 let rounds = contraction.accumulator.is_float();
                 let wanted = options.winograd == Winograd::WherePredicted;
-                Ok(rounds && tuples::wanted(contraction, builder)?.is_some()
+                Ok(rounds && tuples::wanted(contraction, builder, target)?.is_some()
                     || wanted && winograd::pays(contraction, builder, target, price)?)
             };
             let flops_per_ns = &|machines| of(machines).flops_per_ns();
@@ -168,7 +168,7 @@ impl Chooser<'_> {
         }
         let is_singly = !said.is_empty()
             && is_first
-            && tuples::wanted(&contraction, builder)?.is_none()
+            && tuples::wanted(&contraction, builder, self.given.target)?.is_none()
             && channels_last::meets_data_singly(&lying);
         if is_singly {
             (lying, said) = (contraction, Vec::new());
@@ -202,11 +202,11 @@ impl Chooser<'_> {
         builder: &mut FunctionBuilder,
     ) -> Built<ValueId> {
         let (target, messages) = (self.given.target, &mut self.messages);
-        tuples::complete(&mut contraction, builder, messages)?;
+        tuples::complete(&mut contraction, builder, target, messages)?;
         groups::apply(&mut contraction, builder, target, messages)?;
         merge::apply(&mut contraction, builder, messages)?;
         panels::apply(&mut contraction, builder, target, messages)?;
-        tuples::apply(&mut contraction, builder, messages)?;
+        tuples::apply(&mut contraction, builder, target, messages)?;
         contraction.finish(builder)
     }
 }

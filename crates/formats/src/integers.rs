@@ -8,6 +8,9 @@
 //!
 //! after:  `mul(cast<f32>(sub(contract q[..], w[..] accumulate i32, z * sum(w))), mul(s, t))`
 //!
+//! or, where it multiplies signed bytes, by signed ones without turning any. A machine that extends
+//! bytes as it loads them does so for sums of any kind, those of depthwise filters included.
+//!
 //! Where only weights stand for integers, they stay what they are (file `weights`). Scales may vary
 //! along axes of the result. Differences of such integers fit 16 bits, and machines multiply and
 //! add pairs of those at once, or quads of bytes (file `tuples`). The data are the unsigned bytes,
@@ -52,16 +55,14 @@ pub fn integers(
     remarks: &mut Vec<Remark>,
 ) -> base::Result<Function> {
     let constants = function.constant_values();
-    let registers = target.deciding().vector_registers;
     let says = |node: &Node| {
-        Product::of(&function, node, &constants, registers).is_some()
+        Product::of(&function, node, &constants, target).is_some()
             || why_not(&function, node).is_some()
     };
     if !function.nodes.values().any(says) {
         return Ok(function);
     }
-    let quads = [DType::U8, DType::I8];
-    let multiplies_bytes = target.isa.instructions().any(|(row, _)| row.takes(&quads, 4));
+    let bytes = Bytes::of(target);
     // Products with scales that have been made, as their factors.
     let mut products: BTreeMap<ValueId, [ValueId; 2]> = BTreeMap::new();
     let result = rebuild(&function, |rewriter, id| {
@@ -70,7 +71,7 @@ pub fn integers(
             return added(rewriter, &products, node);
         }
         let location = node.location;
-        let Some(product) = Product::of(rewriter.source, node, &constants, registers) else {
+        let Some(product) = Product::of(rewriter.source, node, &constants, target) else {
             if let Some(reason) = why_not(rewriter.source, node) {
                 let message = format!("operands of 8 bits are multiplied in f32: {reason}");
                 remarks.push(Remark { location, message });
@@ -80,11 +81,11 @@ pub fn integers(
         rewriter.builder.set_location(location);
         let (sum, message) = match &product.found {
             Found::Both(found) => {
-                let bytes = match multiplies_bytes {
-                    true => product.bytes(rewriter, found, &constants)?,
-                    false => None,
+                let sum = match bytes {
+                    Some(bytes) => product.bytes(rewriter, found, &constants, bytes)?,
+                    None => None,
                 };
-                match bytes {
+                match sum {
                     Some(sum) => (sum, "operands of 8 bits multiplied as bytes"),
                     None => {
                         let sum = product.short(rewriter, found)?;
@@ -111,6 +112,29 @@ pub fn integers(
     })
 }
 
+/// How a target multiplies bytes.
+#[derive(Clone, Copy)]
+struct Bytes {
+    /// How many it takes at once.
+    count: i64,
+    /// Whether both operands are signed, rather than one.
+    are_signed: bool,
+    /// Whether it multiplies them one by one, too, where its instruction does not fit.
+    are_single: bool,
+}
+
+impl Bytes {
+    fn of(target: &Target) -> Option<Bytes> {
+        let are_single = target.is_microcontroller();
+        if let Some(count) = target.signed_bytes_at_once() {
+            return Some(Bytes { count, are_signed: true, are_single });
+        }
+        let quads = [DType::U8, DType::I8];
+        let has_quads = target.isa.instructions().any(|(row, _)| row.takes(&quads, 4));
+        has_quads.then_some(Bytes { count: 4, are_signed: false, are_single })
+    }
+}
+
 /// A contraction of which operands stand for integers.
 struct Product<'a> {
     space: &'a IterationSpace,
@@ -131,17 +155,18 @@ enum Found {
 }
 
 impl<'a> Product<'a> {
-    /// What a contraction multiplies. All targets of an architecture have to agree, which decide
-    /// for so many registers.
+    /// What a contraction multiplies. All targets of an architecture have to agree, for which one
+    /// decides.
     fn of(
         function: &Function,
         node: &'a Node,
         constants: &IdSet<ValueId>,
-        registers: u32,
+        target: &Target,
     ) -> Option<Product<'a>> {
         let Op::Contract { space, accumulator: DType::F32 | DType::I32, dtype } = &node.op else {
             return None;
         };
+        let registers = target.deciding().vector_registers;
         let operands = [node.operands[0], node.operands[1]];
         let scales_of = |(own, index): (&Quantised, &Vec<Expr>)| {
             let along = |scale: &Scale| {
@@ -158,6 +183,12 @@ impl<'a> Product<'a> {
                 let constant = operands.map(|operand| constants.contains(operand));
                 match (unsuited(space, 2), constant) {
                     (None, _) if tuples_are_plain(space) && !too_long(space, MOST_TERMS) => {
+                        (Found::Both(found), scales)
+                    }
+                    _ if target.is_microcontroller()
+                        && has_bytes(function, &found)
+                        && !too_long(space, MOST_TERMS) =>
+                    {
                         (Found::Both(found), scales)
                     }
                     (Some(_), [false, true] | [true, false]) if has_bytes(function, &found) => {
@@ -200,14 +231,19 @@ impl<'a> Product<'a> {
         rewriter.builder.contract(space, short[0], short[1], DType::I32, DType::I32)
     }
 
-    /// The sum of products of unsigned bytes with signed ones, if the operands can be such.
+    /// The sum of products of bytes of the types that a target multiplies, if the operands can be
+    /// such.
     fn bytes(
         &self,
         rewriter: &mut Rewriter<'_>,
         found: &[Quantised; 2],
         constants: &IdSet<ValueId>,
+        bytes: Bytes,
     ) -> Built<Option<ValueId>> {
-        if unsuited(self.space, 4).is_some() {
+        let space =
+            if bytes.are_single { without_unit_terms(self.space) } else { self.space.clone() };
+        let fits = unsuited(&space, bytes.count).is_none();
+        if !fits && !bytes.are_single {
             return Ok(None);
         }
         // What the other's zero point adds depends on the signed operand: it is the one that is
@@ -219,7 +255,11 @@ impl<'a> Product<'a> {
             true => usize::from(is_plain(1) || !is_plain(0)),
             false => usize::from(is_constant(1)),
         };
-        let dtypes = [0, 1].map(|number| if number == signed { DType::I8 } else { DType::U8 });
+        let dtype_of = |number| match bytes.are_signed || number == signed {
+            true => DType::I8,
+            false => DType::U8,
+        };
+        let dtypes = [0, 1].map(dtype_of);
         let mut operands = Vec::new();
         let mut zeros = Vec::new();
         for (number, dtype) in dtypes.into_iter().enumerate() {
@@ -235,8 +275,10 @@ impl<'a> Product<'a> {
             let is_zero = whole.zero_as(source, dtype) == Some(0);
             zeros.push((!is_zero).then_some(zero));
         }
-        let mut space = self.space.clone();
-        make_divisible(&mut rewriter.builder, &mut space, &mut operands, 4)?;
+        let mut space = space;
+        if fits {
+            make_divisible(&mut rewriter.builder, &mut space, &mut operands, bytes.count)?;
+        }
         let [lhs, rhs] = [operands[0], operands[1]];
         let (shape, own) = (space.extents[..space.parallel].to_vec(), space.clone());
         let mut sum = rewriter.builder.contract(own, lhs, rhs, DType::I32, DType::I32)?;
@@ -352,6 +394,24 @@ impl<'a> Product<'a> {
             value = rewriter.builder.map(ScalarFunction::Mul, &[value, scale])?;
         }
         Ok((value, factors))
+    }
+}
+
+/// A space without those reduced axes that have one term.
+fn without_unit_terms(space: &IterationSpace) -> IterationSpace {
+    let is_kept = |axis: &usize| *axis < space.parallel || !space.extents[*axis].is_one();
+    let kept: Vec<usize> = (0..space.extents.len()).filter(is_kept).collect();
+    let renamed = |symbol: SymbolId| {
+        let place = kept.iter().position(|&axis| axis == symbol.index());
+        Some(place.map_or(Expr::ZERO, IterationSpace::axis))
+    };
+    let operand = |index: &Vec<Expr>| -> Vec<Expr> {
+        index.iter().map(|index| index.substitute(&mut { renamed })).collect()
+    };
+    IterationSpace {
+        extents: kept.iter().map(|&axis| space.extents[axis].clone()).collect(),
+        parallel: space.parallel,
+        operands: space.operands.iter().map(operand).collect(),
     }
 }
 

@@ -73,10 +73,19 @@ fn carrier(
         .product();
     let reads = reads.as_constant();
     let extent = extents[vector].as_constant();
+    let tuple = tuples::wanted(contraction, builder, target)?;
+    let tuple_bytes = match tuple {
+        Some(count) => {
+            let bits = builder.dtype(contraction.operands[operand].value)?.bits();
+            bits / 8 * u32::try_from(count).unwrap_or(1)
+        }
+        None => 0,
+    };
+    let lane_bytes = contraction.accumulator_bytes().max(tuple_bytes);
     // Beside whole numbers of blocks there are the floats that they are added to.
     let rows =
         reads.map(|reads| if contraction.accumulator.is_integer() { reads + 1 } else { reads });
-    let panel = panel_width(target, contraction.accumulator_bytes(), extent, rows);
+    let panel = panel_width(target, lane_bytes, extent, rows);
     let one_panel = extent.is_some_and(|extent| extent <= panel);
     let runtime = !contraction.operands[operand].constant;
     let met_once = reads == Some(1) && !contraction.repeats;
@@ -88,7 +97,7 @@ fn carrier(
         return Ok(());
     }
     let contiguous = contraction.is_contiguous(builder, operand, vector)?;
-    let tuples = tuples::wanted(contraction, builder)?.is_some();
+    let tuples = tuple.is_some();
     let colliding = rows_collide(contraction, builder, operand, target)?;
     if runtime && !tuples && contiguous && !repays(reads, one_panel, colliding) {
         messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
@@ -293,6 +302,8 @@ pub(super) fn panel_width(
     let lanes = i64::from((target.vector_bytes / bytes).max(1));
     // In order of preference: how well the widest tile of so many vectors hides loads and latency.
     let mut widths: Vec<i64> = match target.vector_registers {
+        // Sums that follow each other fill a vector behind them.
+        _ if target.is_microcontroller() && bytes == 16 => vec![4, 2, 1],
         32.. => vec![2, 3, 4, 5, 1],
         _ => vec![2, 1, 3],
     };

@@ -9,6 +9,7 @@
 //! order of the sum changes, for such operands only, and in the same way for every target; to
 //! integers it is all one.
 
+use backend::Target;
 use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace};
 use sym::{Expr, SymbolId};
@@ -27,26 +28,38 @@ enum Offer {
 
 /// How many elements fill a sum, of a contraction of bf16, i16, or u8 and i8, whose innermost
 /// reduced axis can be run in as many at a time.
-pub(super) fn wanted(contraction: &Contraction, builder: &FunctionBuilder) -> Built<Option<i64>> {
+pub(super) fn wanted(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    target: &Target,
+) -> Built<Option<i64>> {
     let space = &contraction.space;
     let [lhs, rhs] = [0, 1].map(|operand| builder.dtype(contraction.operands[operand].value));
-    let count = match (lhs?, rhs?) {
+    let (lhs, rhs) = (lhs?, rhs?);
+    let count = match (lhs, rhs) {
         (DType::BF16, DType::BF16) | (DType::I16, DType::I16) => 2,
         (DType::U8, DType::I8) | (DType::I8, DType::U8) => 4,
+        (DType::I8, DType::I8) => match target.signed_bytes_at_once() {
+            Some(count) => count,
+            None => return Ok(None),
+        },
         _ => return Ok(None),
     };
     let whole = space.extents.last().is_some_and(|extent| extent.divisible_by(count));
     let fits = contraction.accumulator_bytes() == 4 && space.extents.len() > space.parallel;
-    Ok((fits && (whole || can_be_divisible(space, count))).then_some(count))
+    // Integers have been padded where that pays.
+    let is_padded = lhs == DType::BF16 && can_be_divisible(space, count);
+    Ok((fits && (whole || is_padded)).then_some(count))
 }
 
 /// Has the innermost reduced axis go on to whole tuples, in zeros, where that pays.
 pub(super) fn complete(
     contraction: &mut Contraction,
     builder: &mut FunctionBuilder,
+    target: &Target,
     messages: &mut Vec<String>,
 ) -> Built<()> {
-    let Some(count) = wanted(contraction, builder)? else { return Ok(()) };
+    let Some(count) = wanted(contraction, builder, target)? else { return Ok(()) };
     let mut values = [0, 1].map(|operand| contraction.operands[operand].value);
     if make_divisible(builder, &mut contraction.space, &mut values, count)? {
         messages.push(format!("its terms go on to whole {}, in zeros", name(count)));
@@ -61,11 +74,19 @@ pub(super) fn complete(
 pub(super) fn apply(
     contraction: &mut Contraction,
     builder: &mut FunctionBuilder,
+    target: &Target,
     messages: &mut Vec<String>,
 ) -> Built<()> {
-    let Some(count) = wanted(contraction, builder)? else { return Ok(()) };
+    let Some(count) = wanted(contraction, builder, target)? else { return Ok(()) };
     let axis = contraction.space.extents.len() - 1;
-    let offers = [0, 1].map(|operand| offer(contraction, operand, axis));
+    // Windows of signed bytes lie side by side, too; of other types all targets have to agree.
+    let in_windows = builder.dtype(contraction.operands[0].value)? == DType::I8
+        && builder.dtype(contraction.operands[1].value)? == DType::I8;
+    let mut offers = [None, None];
+    for (operand, own) in offers.iter_mut().enumerate() {
+        let shape = builder.shape(contraction.operands[operand].value)?;
+        *own = offer(contraction, operand, axis, in_windows.then_some(&shape[..]));
+    }
     let [Some(lhs), Some(rhs)] = offers else {
         messages.push(format!("not summed in {}: an operand's lie apart", name(count)));
         return Ok(());
@@ -85,27 +106,45 @@ pub(super) fn apply(
 
 /// What a tuple of so many is called.
 fn name(count: i64) -> &'static str {
-    if count == 2 { "pairs" } else { "quads" }
+    match count {
+        2 => "pairs",
+        4 => "quads",
+        _ => "vectors",
+    }
 }
 
-/// What an operand can do for tuples along an axis. Constants are put in tuples wherever they lie:
-/// that is done once. So is what many results share.
-fn offer(contraction: &Contraction, operand: usize, axis: usize) -> Option<Offer> {
+/// What an operand can do for tuples along an axis; of its shape, where windows count. Constants
+/// are put in tuples wherever they lie: that is done once. So is what many results share, but where
+/// windows count: memory may be short.
+fn offer(
+    contraction: &Contraction,
+    operand: usize,
+    axis: usize,
+    in_windows: Option<&[Expr]>,
+) -> Option<Offer> {
     let index = &contraction.space.operands[operand];
     let place = place_of(contraction, operand, axis)?;
-    if place + 1 == index.len() {
+    let is_axis = index[place] == IterationSpace::axis(axis);
+    // In windows axes of one element may stand behind.
+    let is_last = match in_windows {
+        Some(shape) => shape[place + 1..].iter().all(Expr::is_one),
+        None => is_axis && place + 1 == index.len(),
+    };
+    if is_last {
         return Some(Offer::Contiguous);
     }
     let packed = matches!(index.last(), Some(last) if last.as_symbol().is_none());
-    let constant = contraction.operands[operand].constant;
-    (packed || constant || is_shared(&contraction.space, operand)).then_some(Offer::Packed(place))
+    let is_copied = in_windows.is_none() && is_shared(&contraction.space, operand);
+    let may_be = packed || contraction.operands[operand].constant || is_copied;
+    (is_axis && may_be).then_some(Offer::Packed(place))
 }
 
-/// The axis of an operand that is an axis of the space, if no other moves with that.
+/// The axis of an operand along which an axis of the space goes by ones, if no other moves with
+/// that.
 fn place_of(contraction: &Contraction, operand: usize, axis: usize) -> Option<usize> {
     let index = &contraction.space.operands[operand];
-    let symbol = IterationSpace::axis(axis);
-    let place = index.iter().position(|index| *index == symbol)?;
+    let by_ones = |index: &Expr| index.linear_coefficient(SymbolId::new(axis)) == Some(1);
+    let place = index.iter().position(by_ones)?;
     let elsewhere = |at: usize| at != place && index[at].contains(SymbolId::new(axis));
     (!(0..index.len()).any(elsewhere)).then_some(place)
 }

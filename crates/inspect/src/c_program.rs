@@ -37,7 +37,7 @@ pub(crate) fn compile_for(
 ) -> Result<CModel> {
     let known: Vec<Option<Value>> = inputs.iter().cloned().map(Some).collect();
     let name = &format!("model{number}");
-    compile_to_c(DeploymentRequest { source, options, name, inputs: &known })
+    compile_to_c(DeploymentRequest { source, options, name, inputs: &known }, false)
 }
 
 /// Does runs of models; gives the outputs of each run, or why it was not done, as [`run_models`]

@@ -167,7 +167,8 @@ impl Emitter<'_> {
     ) -> base::Result<Vec<Step>> {
         let (nothing, wanted, once) = (IdSet::new(), self.options.fusion, self.runs_once());
         let apart = self.apart.get(&self.region).unwrap_or(&nothing);
-        let mut grouping = form(function, Fusion { wanted, once, apart });
+        let is_sparing = self.target.is_microcontroller();
+        let mut grouping = form(function, Fusion { wanted, once, is_sparing, apart });
         let users = body_users(function);
         if self.region.is_none() {
             let donated = &self.options.donated;

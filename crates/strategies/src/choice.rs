@@ -188,7 +188,7 @@ pub(super) fn vector_motions(
     let packed = motions.iter().any(|motion| motion.block().is_some());
     // A panel is met whole only if the loop walks the whole axis.
     let whole = !packed || axis.last.extent == update.extent;
-    let lanes = i64::from(target.vector_bytes) / problem.bytes;
+    let lanes = (i64::from(target.vector_bytes) / problem.lane_bytes(kernel)).max(1);
     let fits = problem.update.loads().zip(&motions).all(|(access, motion)| {
         motion.is_vector() || access.is_spread(*motion, update.variable, lanes)
     });
@@ -224,7 +224,7 @@ fn candidate(
     &Axes { vector, row, along }: &Axes<'_>,
     point: &Point,
 ) -> Option<(f64, Choice)> {
-    let lanes = (i64::from(target.vector_bytes) / problem.bytes).max(1);
+    let lanes = (i64::from(target.vector_bytes) / problem.lane_bytes(kernel)).max(1);
     let columns = problem.axes[vector].last.extent;
     let panel = along.iter().find_map(|motion| motion.block());
     let rows = row.map_or(1, |row| problem.axes[row].last.extent);

@@ -386,7 +386,7 @@ fn tile(
     hand.reorder(&[vec![tiles.clone()], terms.to_vec(), body.clone()].concat())?;
     let remark = tile_in_vectors(hand, problem, &body, target)?;
     let vectors = div_ceil(choice.width, choice.lanes);
-    unroll_sum(hand, problem, terms, tile.min(extent) * vectors)?;
+    unroll_sum(hand, problem, terms, tile.min(extent) * vectors, target)?;
     hand.keep_in_registers(&problem.acc, &tiles)?;
     Ok(remark)
 }

@@ -106,6 +106,13 @@ impl Problem {
         moves.filter(|bytes| *bytes < TOO_FAR).max().unwrap_or(1).max(1)
     }
 
+    /// Of a lane of a vector: what holds a sum and the neighbours that one takes at once.
+    pub(super) fn lane_bytes(&self, kernel: &Kernel) -> i64 {
+        let Some(tuple) = tuple(self, kernel) else { return self.bytes };
+        let bits = self.update.loads().map(|it| i64::from(kernel.buffers[it.buffer].dtype.bits()));
+        self.bytes.max(bits.max().unwrap_or(0) / 8 * tuple.extent)
+    }
+
     /// Terms of each sum.
     pub(super) fn depth(&self) -> i64 {
         self.reduced.iter().map(|found| found.extent).product()
@@ -142,13 +149,16 @@ pub(super) fn instructions(
 }
 
 /// The innermost reduced loop, where it goes over neighbours in operands so short that those fill
-/// one sum: pairs of bf16, quads of bytes.
+/// one sum: pairs of bf16, quads of bytes; or as many as an instruction takes.
 pub(super) fn tuple(problem: &Problem, kernel: &Kernel) -> Option<LoopInfo> {
     let innermost = problem.reduced.last().filter(|found| found.extent > 1 && !found.is_free())?;
+    let loads = problem.update.loads();
+    let dtypes: Vec<DType> = loads.map(|access| kernel.buffers[access.buffer].dtype).collect();
+    let is_taken = Instruction::all().iter().any(|row| row.takes(&dtypes, innermost.extent));
     let short = problem.update.loads().all(|access| {
         let bytes = i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
         let motion = access.motion(innermost);
-        bytes * innermost.extent == problem.bytes
+        (is_taken || bytes * innermost.extent == problem.bytes)
             && matches!(motion, Motion::Steady { stride: -1 | 1, .. })
     });
     short.then(|| innermost.clone())

@@ -12,6 +12,9 @@ use crate::problem::{Problem, TOO_FAR, instructions};
 /// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
 const UNROLLED: i64 = 64;
 
+/// The same where code lies in flash, of which there is little.
+const UNROLLED_IN_FLASH: i64 = 16;
+
 /// Lets the sums run over whole panels, so that only the last nest has a tail. Where that is not
 /// legal they have one, too.
 pub(super) fn whole_panels(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) {
@@ -73,9 +76,11 @@ pub(super) fn unroll_sum(
     problem: &Problem,
     reduced: &[String],
     accumulators: i64,
+    target: &Target,
 ) -> Result<(), Refused> {
+    let most = if target.is_microcontroller() { UNROLLED_IN_FLASH } else { UNROLLED };
     let near = (TOO_FAR - 1) / problem.bytes_a_term(hand.kernel());
-    let mut budget = (UNROLLED / accumulators.max(1)).min(near);
+    let mut budget = (most / accumulators.max(1)).min(near);
     for (position, name) in reduced.iter().enumerate().rev() {
         let Some(extent) = hand.extent(name) else { break };
         if extent <= budget && (position > 0 || extent <= 9) {

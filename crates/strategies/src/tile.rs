@@ -205,14 +205,17 @@ fn emit(
     let tuple = tuple(problem, hand.kernel()).map(|tuple| tuple.name);
     if let Some(inside) = tuple.or(taps.map(|(name, _)| name)) {
         reduced.retain(|name| *name != inside);
-        update_inner.insert(update_inner.len() - 1, inside);
+        let Some(vector) = update_inner.len().checked_sub(1) else {
+            return Err("its tile is one element".into());
+        };
+        update_inner.insert(vector, inside);
     }
     hand.reorder(&[hand.present(&reduced), update_inner.clone()].concat())?;
     let init: Vec<String> = problem.init.iter().flatten().cloned().collect();
     in_vectors(hand, &hand.present(&init))?;
     let remark = tile_in_vectors(hand, problem, &update_inner, target)?;
     in_vectors(hand, &hand.present(&inner))?;
-    unroll_sum(hand, problem, &hand.present(&reduced), accumulators)?;
+    unroll_sum(hand, problem, &hand.present(&reduced), accumulators, target)?;
     let acc = hand.kernel().buffers.iter().find(|(_, buffer)| buffer.name == problem.acc);
     if acc.is_some_and(|(id, _)| !rows::fits_registers(hand.kernel(), id)) {
         return Err("what reads the sum is not aligned with its vectors".into());

@@ -138,6 +138,8 @@ mod executable;
 mod facts;
 mod jit;
 mod late;
+#[cfg(feature = "c")]
+mod memory_report;
 mod options;
 mod outputs;
 mod pipeline;
@@ -162,12 +164,14 @@ pub use compile::{
 #[cfg(feature = "artifact")]
 pub use emit_artifact::{ArtifactForm, ArtifactOptions, emit_artifact, refit_artifact};
 #[cfg(feature = "c")]
-pub use emit_c::emit_c;
+pub use emit_c::{SourceOptions, emit_c};
 pub use eval::EvaluationPrecision;
 pub use executable::{Executable, Statistics};
 pub use front::{Port, PortExtent, in_order, unknown_input};
 pub use import_aten::operators as aten_operators;
 pub use import_onnx::{ModelInfo, read_value, read_values};
+#[cfg(feature = "c")]
+pub use memory_report::{KernelRow, MemoryLimits, MemoryReport};
 pub use options::{Activations, Options, Precision, TargetChoice, runs_here};
 pub use outputs::Outputs;
 pub use pipeline::{graph_passes, optimisations, rules};

@@ -7,6 +7,17 @@ use super::Helpers;
 use crate::code::{Code, Strength};
 use crate::dtype::{is_short_float, storage_type, value_type, wide_type};
 
+/// The conversion to short integers on cores that convert floats to integers and then saturate
+/// these.
+const SATURATED: &str = "\
+#if defined(__ARM_FEATURE_SAT) && (__ARM_FP & 4) && !defined(TILEWRIGHT_STRICT)
+  int32_t whole, part;
+  __asm(\"vcvt.s32.f32 %0, %1\" : \"=t\"(whole) : \"t\"(x));
+  __asm(\"@LETTER@sat %0, #@BITS@, %1\" : \"=r\"(part) : \"r\"(whole));
+  return (@TYPE@)part;
+#else
+";
+
 impl Helpers {
     /// A value in another type.
     pub(crate) fn cast(&mut self, from: DType, to: DType, value: &Code) -> Code {
@@ -88,6 +99,15 @@ impl Helpers {
                 false => (0.0, power(bits)),
             };
             let suffix = if from == DType::F32 { "f" } else { "" };
+            let (own, end) = match (from, bits) {
+                (DType::F32, 8 | 16) => {
+                    let letter = if to.is_signed_integer() { 's' } else { 'u' };
+                    let own =
+                        SATURATED.replace("@TYPE@", ty).replace("@LETTER@", &letter.to_string());
+                    (own.replace("@BITS@", &bits.to_string()), "#endif\n")
+                }
+                _ => (String::new(), ""),
+            };
             let (lowest, highest) = match (to, bits) {
                 (DType::I64 | DType::I32, _) => {
                     (format!("INT{bits}_MIN"), format!("INT{bits}_MAX"))
@@ -97,10 +117,10 @@ impl Helpers {
             };
             format!(
                 "/* Truncates and saturates; of NaN, 0. */\n\
-                static {ty} {name}({float} x)\n{{\n  \
+                static {ty} {name}({float} x)\n{{\n{own}  \
                 if (x != x) return 0;\n  \
                 if (x <= {least:?}{suffix}) return {lowest};\n  \
-                return x >= {limit:?}{suffix} ? {highest} : ({ty})x;\n}}\n"
+                return x >= {limit:?}{suffix} ? {highest} : ({ty})x;\n{end}}}\n"
             )
         })
     }

@@ -15,6 +15,15 @@ use crate::code::Code;
 use crate::dtype::{storage_type, value_type};
 use crate::scalar::apply;
 
+/// How cores round floats that have an instruction for it.
+const ROUND_F32: &str = "\
+#if defined(__ARM_FEATURE_DIRECTED_ROUNDING) && (__ARM_FP & 4) && !defined(TILEWRIGHT_STRICT)
+  float whole;
+  __asm(\"vrintn.f32 %0, %1\" : \"=t\"(whole) : \"t\"(x));
+  return whole;
+#else
+";
+
 impl Helpers {
     pub(super) fn float_function(
         &mut self,
@@ -86,16 +95,20 @@ impl Helpers {
                 DType::F64 => ("double", "int64_t", "4503599627370496.0"),
                 _ => ("float", "int32_t", "8388608.0f"),
             };
+            let (own, end) = match dtype {
+                DType::F32 => (ROUND_F32, "#endif\n"),
+                _ => ("", ""),
+            };
             match function {
                 ScalarFunction::Round => format!(
                     "/* The nearest whole number, ties to even. */\n\
-                    static {ty} {name}({ty} x)\n{{\n  \
+                    static {ty} {name}({ty} x)\n{{\n{own}  \
                     {ty} magnitude = {absolute}(x), rest;\n  {integer} whole;\n  \
                     if (!(magnitude < {limit})) return x;\n  \
                     whole = ({integer})magnitude;\n  \
                     rest = magnitude - ({ty})whole;\n  \
                     whole += rest > 0.5f || (rest == 0.5f && whole % 2 != 0);\n  \
-                    return {with_sign}(({ty})whole, x);\n}}\n"
+                    return {with_sign}(({ty})whole, x);\n{end}}}\n"
                 ),
                 _ => format!(
                     "static {ty} {name}({ty} x)\n{{\n  \
@@ -104,6 +117,20 @@ impl Helpers {
                     return {with_sign}(({ty})({integer})magnitude, x);\n}}\n"
                 ),
             }
+        })
+    }
+
+    /// Rounds to the nearest whole number, ties to even, what is then made an integer of at most 16
+    /// bits: next to the number added, `float`s have no digits behind the point. Numbers of 2^22
+    /// and more may be off by one, and zero may lose its sign.
+    pub(crate) fn round_within_short(&mut self) -> String {
+        self.define("tw_round_within_short".to_owned(), |_, name| {
+            format!(
+                "/* The nearest whole number, ties to even, of what is within 2^22; of what is\n   \
+                not, a number beyond 2^21. */\n\
+                static inline float {name}(float x)\n{{\n  \
+                return (x + 12582912.0f) - 12582912.0f;\n}}\n"
+            )
         })
     }
 

@@ -7,6 +7,12 @@ use super::Helpers;
 use crate::code::{Code, Strength};
 use crate::dtype::{is_packed, value_type, wide_type};
 
+/// The name of a helper for indices of this type.
+fn index_name(stem: &str, ty: &str) -> String {
+    let of = if ty == "int64_t" { "i64" } else { "index" };
+    format!("tw_{stem}_{of}")
+}
+
 impl Helpers {
     /// Wraps a C integer to a type.
     pub(crate) fn wrap(&mut self, dtype: DType, value: &Code) -> Code {
@@ -121,25 +127,32 @@ impl Helpers {
         })
     }
 
+    /// The smaller or greater of two integers of a type of indices.
+    pub(crate) fn index_extremum(&mut self, stem: &str, sign: &str, ty: &str) -> String {
+        self.define(index_name(stem, ty), |_, name| {
+            format!("static {ty} {name}({ty} a, {ty} b)\n{{\n  return a {sign} b ? a : b;\n}}\n")
+        })
+    }
+
     /// The quotient rounded towards minus infinity.
-    pub(crate) fn floor_div(&mut self) -> String {
-        self.define("tw_floor_div".to_owned(), |_, name| {
+    pub(crate) fn floor_div(&mut self, ty: &str) -> String {
+        self.define(index_name("floor_div", ty), |_, name| {
             format!(
                 "/* The quotient rounded towards minus infinity. */\n\
-                static int64_t {name}(int64_t a, int64_t b)\n{{\n  \
-                int64_t quotient = a / b;\n  \
+                static {ty} {name}({ty} a, {ty} b)\n{{\n  \
+                {ty} quotient = a / b;\n  \
                 return quotient * b != a && (a < 0) != (b < 0) ? quotient - 1 : quotient;\n}}\n"
             )
         })
     }
 
     /// What `floor_div` leaves.
-    pub(crate) fn floor_mod(&mut self) -> String {
-        self.define("tw_floor_mod".to_owned(), |_, name| {
+    pub(crate) fn floor_mod(&mut self, ty: &str) -> String {
+        self.define(index_name("floor_mod", ty), |_, name| {
             format!(
                 "/* What division rounded towards minus infinity leaves. */\n\
-                static int64_t {name}(int64_t a, int64_t b)\n{{\n  \
-                int64_t rest = a % b;\n  \
+                static {ty} {name}({ty} a, {ty} b)\n{{\n  \
+                {ty} rest = a % b;\n  \
                 return rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;\n}}\n"
             )
         })

@@ -5,7 +5,7 @@
 
 use std::path::Path;
 
-use backend_c::{COptions, CPort, CProgram, CSources, Interface, emit};
+use backend_c::{COptions, CPort, CProgram, CSetup, CSources, Interface, emit};
 use base::Locations;
 use loops::{Access, Kernel, Scope};
 use module::Module;
@@ -73,7 +73,8 @@ pub(crate) fn sources(module: &Module, interface: &Interface, options: COptions)
         program: module.program(name).expect("a program"),
         locations: &locations,
     };
-    emit(part("setup"), part("main"), interface, options).unwrap_or_else(|e| panic!("{e}"))
+    let setup = CSetup::Run(part("setup"));
+    emit(&setup, part("main"), interface, options).unwrap_or_else(|e| panic!("{e}"))
 }
 
 /// Writes the files into a folder and compiles them to a program there.

@@ -40,6 +40,12 @@ pub(super) const RULES: &[Rule] = &[
         "cast<T>(min(x, c)) => cast<T>(x) if x is a float and c is beyond T; max alike",
         cast_of_bounded,
     ),
+    Rule::new(
+        "cast_of_bounded_before",
+        Subject::Map,
+        "cast<T>(f(max(x, c))) => cast<T>(f(x)) if f never falls and f(c) is beyond T; min alike",
+        cast_of_bounded_before,
+    ),
     Rule::new("division", Subject::Map, "x / c => x * (1 / c) if c is a power of two", division),
     Rule::new(
         "map_of_broadcasts",
@@ -156,6 +162,61 @@ fn cast_of_bounded(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> 
     let beyond = if function == Min { bound >= high as f64 } else { bound <= low as f64 };
     require(beyond, "the bound is within the type")?;
     Ok(maker.cast(inner[0], last)?)
+}
+
+/// The steps between a bound and a cast that are looked through.
+const MOST_STEPS: usize = 6;
+
+/// As `cast_of_bounded`, behind steps that keep the order of floats: what is beyond a bound is cast
+/// to what the bound is cast to.
+fn cast_of_bounded_before(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    use ScalarFunction::{Add, Div, Max, Min, Mul, Round, Sub};
+    let (ScalarFunction::Cast, last) = function_of(op)? else { return Err(No::Match) };
+    let (low, high) = last.integer_range().ok_or(No::Match)?;
+    let mark = maker.mark();
+    let mut steps: Vec<(ScalarFunction, Vec<ValueId>)> = Vec::new();
+    let mut value = operands[0];
+    let (function, inner) = loop {
+        let is_step = |op: &Op| {
+            matches!(op, Op::Map { function: Add | Sub | Mul | Div | Round | Max | Min, dtype }
+                if dtype.is_float())
+        };
+        let found = maker.definition_by(value, is_step).filter(|_| steps.len() < MOST_STEPS);
+        let Some((Op::Map { function, .. }, inner)) = found else {
+            maker.forget(mark);
+            return Err(No::Match);
+        };
+        if matches!(function, Max | Min) {
+            break (function, inner);
+        }
+        value = inner[0];
+        steps.push((function, inner));
+    };
+    let bound = maker.splat(inner[1]).filter(|_| !steps.is_empty()).ok_or(No::Match)?;
+    let mut carried = bound;
+    for (step, inner) in steps.iter().rev() {
+        let mut arguments = vec![carried];
+        if let Some(&other) = inner.get(1) {
+            let other = maker.splat(other).ok_or(No::Match)?;
+            let factor = other.as_f64();
+            let keeps_order = match step {
+                Mul | Div => factor > 0.0 && factor.is_finite(),
+                _ => factor.is_finite(),
+            };
+            require(keeps_order, "a step may turn the order")?;
+            arguments.push(other);
+        }
+        carried = step.evaluate(bound.dtype(), &arguments);
+    }
+    let carried = carried.as_f64();
+    let beyond = if function == Min { carried >= high as f64 } else { carried <= low as f64 };
+    require(beyond, "the bound is within the type")?;
+    let mut value = inner[0];
+    for (step, inner) in steps.iter().rev() {
+        let operands: Vec<ValueId> = std::iter::once(value).chain(inner.get(1).copied()).collect();
+        value = maker.map(*step, &operands)?;
+    }
+    Ok(maker.cast(value, last)?)
 }
 
 /// Whether a type has every value of another, NaN and infinities included.

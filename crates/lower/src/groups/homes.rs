@@ -75,6 +75,8 @@ struct Chooser<'a> {
     fusion: bool,
     /// Whether the function runs once: then its kernels are not worth good code.
     once: bool,
+    /// Whether memory is dear.
+    is_sparing: bool,
     /// What is stored in any case.
     apart: &'a IdSet<ValueId>,
     stored: SecondaryMap<ValueId, bool>,
@@ -91,11 +93,21 @@ pub(super) fn choose(
     users: &Users,
     wanted: Fusion<'_>,
 ) -> SecondaryMap<ValueId, bool> {
-    let Fusion { wanted: fusion, once, apart } = wanted;
+    let Fusion { wanted: fusion, once, is_sparing, apart } = wanted;
     let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
     let (roots, written) = (SecondaryMap::new(), SecondaryMap::new());
-    let mut chooser =
-        Chooser { function, users, fusion, once, apart, stored, demands, roots, written };
+    let mut chooser = Chooser {
+        function,
+        users,
+        fusion,
+        once,
+        is_sparing,
+        apart,
+        stored,
+        demands,
+        roots,
+        written,
+    };
     for &parameter in function.parameters() {
         chooser.stored[parameter] = true;
     }
@@ -279,6 +291,10 @@ impl Chooser<'_> {
         else {
             return false;
         };
+        // A reduction reads each element of a sum where it is the shorter one, too.
+        if self.is_sparing && class_of_node(self.function, root) == Class::Reduction {
+            return true;
+        }
         let others = self.sums_below(&self.function.nodes[root].operands, Some(value));
         others.into_iter().any(|other| other > sum)
     }

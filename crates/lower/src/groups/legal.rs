@@ -212,17 +212,17 @@ fn parted_operand(
 ) -> Option<(usize, usize)> {
     let last = space.extents.len().checked_sub(1)?;
     let within = SymbolId::new(last);
+    // Neighbours within windows are no tuples: each is the first of one, the second of another.
+    let windowed = |own: &Expr| {
+        own.contains(within) && own.symbols().iter().any(|axis| axis.index() < space.parallel)
+    };
+    if space.operands.iter().flatten().any(windowed) {
+        return None;
+    }
     let parts = operands.iter().zip(&space.operands).enumerate();
     parts.into_iter().find_map(|(number, (&operand, index))| {
         let short = tuple_axis(function, space, operand) == Some(last);
         let apart = stride(function, operand, index, within).is_some_and(|step| step.abs() > 1);
-        // Neighbours within windows are no tuples: each is the first of one, the second of another.
-        let windowed = |own: &Expr| {
-            own.contains(within) && own.symbols().iter().any(|axis| axis.index() < space.parallel)
-        };
-        if index.iter().any(windowed) {
-            return None;
-        }
         let mut having = (0..index.len()).filter(|&axis| index[axis].contains(within));
         match (short && apart, having.next(), having.next()) {
             (true, Some(axis), None) => Some((number, axis)),

@@ -145,6 +145,8 @@ pub struct Fusion<'a> {
     pub wanted: bool,
     /// Whether the function runs once: then elements are moved one by one where that saves a copy.
     pub once: bool,
+    /// Whether memory is dear: of a sum and what is made of it the shorter is stored.
+    pub is_sparing: bool,
     /// Values that are stored though they might be inlined or internal.
     pub apart: &'a IdSet<ValueId>,
 }
