@@ -67,7 +67,7 @@ pub use indices::{
 };
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
-pub use pooling::{max_indices, reduce_windows, window_counts};
+pub use pooling::{PlaceOrder, max_places, reduce_windows, window_counts};
 pub use port::{Port, PortExtent, in_order, ports, unknown_input};
 pub use products::{product, product_as};
 pub use shapes::with_shapes;
