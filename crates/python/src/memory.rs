@@ -113,6 +113,65 @@ pub(crate) fn fill(array: &Bound<'_, PyUntypedArray>, tensor: &Tensor) -> bool {
     true
 }
 
+/// Where an array's elements lie: the first and the one behind the last byte.
+fn span(array: &Bound<'_, PyUntypedArray>) -> (usize, usize) {
+    // SAFETY: the pointer is that of a live array.
+    let start = unsafe { (*array.as_array_ptr()).fields.data } as usize;
+    (start, start + array.len() * array.dtype().itemsize())
+}
+
+/// Of these pairs, the first of each an array's number, those whose array may be written to, lies
+/// row-major without gaps, is in no other pair, and shares no memory with another array.
+pub(crate) fn alone(
+    arrays: &[Bound<'_, PyUntypedArray>],
+    pairs: Vec<(usize, usize)>,
+) -> Vec<(usize, usize)> {
+    let mut spans: Vec<(usize, usize, usize)> = Vec::new();
+    for (number, array) in arrays.iter().enumerate() {
+        let (start, end) = span(array);
+        if start < end {
+            spans.push((start, end, number));
+        }
+    }
+    spans.sort_unstable();
+    let mut shared = vec![false; arrays.len()];
+    let (mut reach, mut farthest) = (0, 0);
+    for &(start, end, number) in &spans {
+        if start < reach {
+            shared[number] = true;
+            shared[farthest] = true;
+        }
+        if end > reach {
+            (reach, farthest) = (end, number);
+        }
+    }
+    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    for (input, output) in pairs {
+        let Some(array) = arrays.get(input) else { continue };
+        // SAFETY: the pointer is that of a live array.
+        let flags = unsafe { (*array.as_array_ptr()).fields.flags };
+        let is_writeable = flags & npyffi::NPY_ARRAY_WRITEABLE != 0;
+        let is_new = chosen.iter().all(|pair| pair.0 != input && pair.1 != output);
+        if is_writeable && array.is_c_contiguous() && !shared[input] && is_new {
+            chosen.push((input, output));
+        }
+    }
+    chosen
+}
+
+/// The elements of a row-major array without gaps.
+///
+/// # Safety
+/// Nobody else reads or writes them, and the array lives, as long as the slice does.
+pub(crate) unsafe fn elements_mut<'a>(array: &Bound<'_, PyUntypedArray>) -> &'a mut [u8] {
+    let (start, end) = span(array);
+    if start == end {
+        return &mut [];
+    }
+    // SAFETY: the bytes are those of a live array; the rest is what the caller promises.
+    unsafe { std::slice::from_raw_parts_mut(start as *mut u8, end - start) }
+}
+
 /// An array over the elements of a tensor, which it keeps alive, of this shape and NumPy's type
 /// for the tensor's elements. They are copied only where others hold them, too.
 pub(crate) fn array_over<'py>(

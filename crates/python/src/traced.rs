@@ -10,7 +10,7 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use tilewright::{DType, Executable, Limits, Port, Tensor, Value};
+use tilewright::{DType, Executable, Limits, Port, Tensor, Update, Value};
 
 use crate::errors::{exception, unlocked};
 use crate::forks::Stay;
@@ -98,6 +98,39 @@ impl Traced {
             memory::array_over(py, tensor, &shape)
         });
         PyList::new(py, arrays.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// As `run`; outputs take the place of inputs, each pair an input's number and an output's. In
+    /// the place of such an output is nothing, or an array that is still to be copied, because the
+    /// input's array cannot be written to or shares memory with another.
+    fn run_updating<'py>(
+        &self,
+        py: Python<'py>,
+        given: Vec<Bound<'py, PyUntypedArray>>,
+        pairs: Vec<(usize, usize)>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let inputs = self.tensors(&given)?;
+        let pairs = memory::alone(&given, pairs);
+        let mut updates: Vec<Update<'_>> = Vec::new();
+        for (input, output) in pairs {
+            // SAFETY: the memory is shared with no other array given, as was just checked, the
+            // tensor made of this one is not read, and who gives an array to a model leaves it alone
+            // until the call returns.
+            let memory = unsafe { memory::elements_mut(&given[input]) };
+            updates.push(Update { input, output, memory });
+        }
+        let run = || {
+            let executable = self.executable.read().unwrap_or_else(PoisonError::into_inner);
+            executable.run_updating(&inputs, &mut updates)
+        };
+        let outputs = unlocked(py, run)?.into_iter().map(|output| {
+            let array = |tensor: Tensor| {
+                let shape = tensor.shape().to_vec();
+                memory::array_over(py, tensor, &shape)
+            };
+            output.map(array).transpose()
+        });
+        outputs.collect()
     }
 
     /// Where the time of a run on these arrays goes, as JSON and as text.

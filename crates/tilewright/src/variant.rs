@@ -20,6 +20,7 @@ use sym::SymbolId;
 use tensor::{Given, Tensor};
 
 use crate::cache::{Cache, SegmentFacts, Shapes};
+use crate::executable::Update;
 use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{FrontHalf, front};
@@ -266,6 +267,70 @@ impl Variant {
             .map_err(|found| found.map(|fault| specialisation.blame(fault)))
     }
 
+    /// Runs a segment, some of whose outputs take the place of operands; the others.
+    ///
+    /// # Errors
+    /// Memory of the wrong size; faults while running, of a segment that then wrote to no operand.
+    pub(crate) fn run_updating(
+        &self,
+        model: &Model,
+        specialisation: &Specialisation,
+        operands: &[Tensor],
+        updates: &mut [Update<'_>],
+    ) -> Result<Vec<Option<Tensor>>> {
+        let sharing = specialisation.sharing();
+        let shares = |update: &Update<'_>| {
+            let is_whole = specialisation.outputs.get(update.output).is_some_and(|output| {
+                tensor::tensor::byte_size(output.0, &output.1) == Some(update.memory.len())
+            });
+            is_whole && sharing.allows(update.input, update.output)
+        };
+        let (mut together, mut apart): (Vec<_>, Vec<_>) =
+            updates.iter_mut().partition(|update| shares(update));
+        let shared: BTreeSet<usize> = together.iter().map(|update| update.output).collect();
+        let own = |number: usize| match shared.contains(&number) {
+            true => Ok(None),
+            false => specialisation.new_output(number).map(Some),
+        };
+        let mut outputs: Vec<Option<Tensor>> =
+            (0..specialisation.outputs.len()).map(own).collect::<Result<_>>()?;
+        let run = |state: &mut State| {
+            let mut call = state.call();
+            let given: BTreeSet<usize> =
+                together.iter().chain(&apart).map(|update| update.input).collect();
+            for (number, tensor) in operands.iter().enumerate() {
+                if !given.contains(&number) {
+                    call.input(number, tensor.bytes())?;
+                }
+            }
+            for update in &apart {
+                call.input(update.input, update.memory)?;
+            }
+            for update in &mut together {
+                call.shared(update.input, update.output, update.memory)?;
+            }
+            for (number, tensor) in outputs.iter_mut().enumerate() {
+                if let Some(tensor) = tensor {
+                    call.output(number, tensor.bytes_mut())?;
+                }
+            }
+            self.give_constants(specialisation, &mut call)?;
+            call.run()
+        };
+        let done = specialisation.states.with(model.options.thread_count(), run);
+        done.map_err(|found| found.map(|fault| specialisation.blame(fault)))?;
+        for update in &mut apart {
+            let Some(output) = outputs.get_mut(update.output).and_then(Option::take) else {
+                return Err(Diagnostics::internal("an output takes the place of two inputs"));
+            };
+            if output.bytes().len() != update.memory.len() {
+                return Err(Diagnostics::internal("an output is larger than what it replaces"));
+            }
+            update.memory.copy_from_slice(output.bytes());
+        }
+        Ok(outputs)
+    }
+
     /// A run with all memory given.
     ///
     /// # Errors
@@ -284,11 +349,20 @@ impl Variant {
         for (number, tensor) in outputs.iter_mut().enumerate() {
             call.output(number, tensor.bytes_mut())?;
         }
+        self.give_constants(specialisation, &mut call)?;
+        Ok(call)
+    }
+
+    /// Gives a run the weights and constants that it reads.
+    fn give_constants<'a>(
+        &'a self,
+        specialisation: &'a Specialisation,
+        call: &mut runtime::Call<'a>,
+    ) -> Result<()> {
         for &id in specialisation.executable().weights() {
             call.weight(id, specialisation.weight(id).bytes())?;
         }
-        call.constants(self.constants.bytes())?;
-        Ok(call)
+        call.constants(self.constants.bytes())
     }
 
     /// The values of the symbols that follow from the inputs' shapes.
