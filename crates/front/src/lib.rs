@@ -38,6 +38,7 @@
 mod arithmetic;
 mod attention;
 mod convolution;
+mod einsum;
 mod facts;
 mod host;
 mod import;
@@ -59,6 +60,7 @@ pub use graph::Known;
 
 pub use attention::{attention_weights, product_of_heads};
 pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
+pub use einsum::einsum;
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};

@@ -248,6 +248,15 @@ fn placed(
     (0..kernel.len()).map(axis).collect()
 }
 
+/// A sum of products in index notation.
+pub(super) fn einsum(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let equation = node.text(0, "equation", "")?;
+    let operands = node.tensors(1, "tensors")?;
+    let operands: Option<Vec<Operand>> = operands.into_iter().collect();
+    let operands = operands.ok_or_else(|| unsupported("operands that are left out"))?;
+    Ok(vec![front::einsum(graph, equation, &operands, front::shape_error)?])
+}
+
 /// A sum of products of two vectors.
 pub(super) fn dot(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (a, b) = (node.tensor(0, "self")?, node.tensor(1, "tensor")?);
