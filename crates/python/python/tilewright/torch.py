@@ -55,6 +55,18 @@ class Report:
         return (f"<tilewright.torch.Report: {self.nodes} nodes in {self.pieces} pieces, "
                 f"{len(self.eager)} eager, {self.compiles} compiles, {self.seconds:.3f} s>")
 
+    def _repr_html_(self):
+        from ._reports import _table
+
+        names = ("nodes", "pieces", "compiles", "refits", "seconds", "compile_seconds")
+        figures = [getattr(self, name) for name in names]
+        shown = [f"{it:.3f}" if isinstance(it, float) else it for it in figures]
+        text = _table(names, [(True, shown)])
+        if not self.eager:
+            return text
+        rows = [(False, (name, target, why)) for name, target, why in self.eager]
+        return text + "<p>left to PyTorch</p>" + _table(("node", "operator", "why"), rows)
+
 
 def kept_reports():
     """Where reports are kept, as long as they are among the last."""
