@@ -12,7 +12,7 @@ use numpy::{
     PY_ARRAY_API, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
-use tilewright::{DType, Tensor};
+use tilewright::{DType, Tensor, Update};
 
 /// What keeps the elements of an array alive that a model gave.
 #[pyclass(frozen, module = "tilewright._native")]
@@ -122,10 +122,7 @@ fn span(array: &Bound<'_, PyUntypedArray>) -> (usize, usize) {
 
 /// Of these pairs, the first of each an array's number, those whose array may be written to, lies
 /// row-major without gaps, is in no other pair, and shares no memory with another array.
-pub(crate) fn alone(
-    arrays: &[Bound<'_, PyUntypedArray>],
-    pairs: Vec<(usize, usize)>,
-) -> Vec<(usize, usize)> {
+fn alone(arrays: &[Bound<'_, PyUntypedArray>], pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
     let mut spans: Vec<(usize, usize, usize)> = Vec::new();
     for (number, array) in arrays.iter().enumerate() {
         let (start, end) = span(array);
@@ -159,11 +156,26 @@ pub(crate) fn alone(
     chosen
 }
 
+/// The outputs that take the place of arrays: of these pairs, an array's number and an output's,
+/// those whose array no other shares memory with, and which may be written to.
+pub(crate) fn updates<'a>(
+    arrays: &'a [Bound<'_, PyUntypedArray>],
+    pairs: Vec<(usize, usize)>,
+) -> Vec<Update<'a>> {
+    let update = |(input, output): (usize, usize)| {
+        // SAFETY: the memory is shared with no other array given, the tensor made of this one is
+        // not read, and who gives an array to a model leaves it alone until the call returns.
+        let memory = unsafe { elements_mut(&arrays[input]) };
+        Update { input, output, memory }
+    };
+    alone(arrays, pairs).into_iter().map(update).collect()
+}
+
 /// The elements of a row-major array without gaps.
 ///
 /// # Safety
 /// Nobody else reads or writes them, and the array lives, as long as the slice does.
-pub(crate) unsafe fn elements_mut<'a>(array: &Bound<'_, PyUntypedArray>) -> &'a mut [u8] {
+unsafe fn elements_mut<'a>(array: &Bound<'_, PyUntypedArray>) -> &'a mut [u8] {
     let (start, end) = span(array);
     if start == end {
         return &mut [];

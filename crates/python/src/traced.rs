@@ -10,7 +10,7 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use tilewright::{DType, Executable, Limits, Port, Tensor, Update, Value};
+use tilewright::{DType, Executable, Limits, Port, Tensor, Value};
 
 use crate::errors::{exception, unlocked};
 use crate::forks::Stay;
@@ -110,15 +110,7 @@ impl Traced {
         pairs: Vec<(usize, usize)>,
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let inputs = self.tensors(&given)?;
-        let pairs = memory::alone(&given, pairs);
-        let mut updates: Vec<Update<'_>> = Vec::new();
-        for (input, output) in pairs {
-            // SAFETY: the memory is shared with no other array given, as was just checked, the
-            // tensor made of this one is not read, and who gives an array to a model leaves it alone
-            // until the call returns.
-            let memory = unsafe { memory::elements_mut(&given[input]) };
-            updates.push(Update { input, output, memory });
-        }
+        let mut updates = memory::updates(&given, pairs);
         let run = || {
             let executable = self.executable.read().unwrap_or_else(PoisonError::into_inner);
             executable.run_updating(&inputs, &mut updates)

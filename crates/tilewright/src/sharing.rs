@@ -2,8 +2,8 @@
 //!
 //! An output may take an input's place if the step that writes it is the only one that does, if no
 //! later step reads the input, and if that step, where it reads the input, is a kernel that may be
-//! given the same memory for both (`loops::may_share`). A program that may end early, because a kernel
-//! checks what it reads, shares nothing: outputs are written whole or not at all.
+//! given the same memory for both (`loops::may_share`). A program that may end early, because a
+//! kernel checks what it reads, shares nothing: outputs are written whole or not at all.
 //!
 //! Relied upon: the order of a program's steps is the order of their effects.
 
