@@ -1,5 +1,5 @@
-//! Minimal filtering: a windowed contraction of stride 1 with a constant filter as transforms and a
-//! batched product of fewer multiplications.
+//! Minimal filtering: a windowed contraction of stride 1 as transforms and a batched product of
+//! fewer multiplications.
 //!
 //! ```text
 //! before: y[n, y, x, o] = sum over c, ky, kx of data[n, y + ky, x + kx, c] * filter[o, c, ky, kx]
@@ -12,8 +12,9 @@
 //! `Y` is reshaped to `[n, m ty, m tx, o]` and cropped. A, B and G are literals (`cook_toom`); B
 //! and A are applied as products of two matrices. Every one of these sums is an ordinary
 //! contraction, one axis at a time; those with a literal are written out where they are lowered
-//! (`combination`), and `U` folds into `setup`. Any number of window axes will do, and some may
-//! stay as they are, with a single output a tile: the filter then grows by less.
+//! (`combination`), and `U` of a constant filter folds into `setup`; that of another is made in
+//! each run. Any number of window axes will do, and some may stay as they are, with a single output
+//! a tile: the filter then grows by less.
 //!
 //! Taps that are apart (dilations) are side by side within a phase: results `d y + p` meet data of
 //! phase `p` alone, so the axis becomes two, of steps and of phases, and the window one of steps.

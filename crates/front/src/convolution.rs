@@ -201,7 +201,7 @@ pub fn convolve_transposed(
     let phases: Vec<Option<Phases>> = (0..placed.len())
         .map(|axis| Phases::of(convolution.kernel[axis], strides[axis], dilations[axis]))
         .collect();
-    match phases.iter().flatten().any(|phases| phases.stride > 1) {
+    match phases.iter().any(Option::is_some) {
         true => by_phases(graph, convolution, x, w, placed, (strides, dilations), &phases),
         false => by_spreading(graph, &convolution, x, w, placed, (strides, dilations)),
     }

@@ -40,6 +40,7 @@ mod attention;
 mod blocks;
 mod complex;
 mod convolution;
+mod einsum;
 mod facts;
 mod host;
 mod import;
@@ -63,6 +64,7 @@ pub use attention::{Heads, Scores, attend, attention_weights, product_of_heads, 
 pub use blocks::{block_values, repeat_blocks, rows_product};
 pub use complex::Complex;
 pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
+pub use einsum::einsum;
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
@@ -71,7 +73,7 @@ pub use indices::{
 };
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};
-pub use pooling::{max_indices, reduce_windows, window_counts};
+pub use pooling::{PlaceOrder, max_places, reduce_windows, window_counts};
 pub use port::{Port, PortExtent, in_order, ports, unknown_input};
 pub use products::{product, product_as};
 pub use shapes::with_shapes;

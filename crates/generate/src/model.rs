@@ -240,7 +240,7 @@ impl<'m> TextContext<'m> {
         let position = Tensor::from_slice(&[], &[first as i64]);
         let inputs = [("tokens", &ids), ("position", &position), ("rows", &rows)];
         let executable = self.model.executable(count)?;
-        let outputs = executable.run_updating(&inputs, &mut self.state)?;
+        let outputs = executable.run_with_state(&inputs, &mut self.state)?;
         let logits = outputs.tensor("logits")?;
         let width = self.model.model.vocabulary();
         if logits.dtype() != DType::F32 || logits.len() != rows.len() * width {

@@ -12,7 +12,7 @@ use numpy::{
     PY_ARRAY_API, PyArrayDescr, PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods,
 };
 use pyo3::prelude::*;
-use tilewright::{DType, Tensor};
+use tilewright::{DType, Tensor, Update};
 
 /// What keeps the elements of an array alive that a model gave.
 #[pyclass(frozen, module = "tilewright._native")]
@@ -111,6 +111,77 @@ pub(crate) fn fill(array: &Bound<'_, PyUntypedArray>, tensor: &Tensor) -> bool {
         std::ptr::copy(elements.as_ptr(), start, bytes);
     }
     true
+}
+
+/// Where an array's elements lie: the first and the one behind the last byte.
+fn span(array: &Bound<'_, PyUntypedArray>) -> (usize, usize) {
+    // SAFETY: the pointer is that of a live array.
+    let start = unsafe { (*array.as_array_ptr()).fields.data } as usize;
+    (start, start + array.len() * array.dtype().itemsize())
+}
+
+/// Of these pairs, the first of each an array's number, those whose array may be written to, lies
+/// row-major without gaps, is in no other pair, and shares no memory with another array.
+fn alone(arrays: &[Bound<'_, PyUntypedArray>], pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+    let mut spans: Vec<(usize, usize, usize)> = Vec::new();
+    for (number, array) in arrays.iter().enumerate() {
+        let (start, end) = span(array);
+        if start < end {
+            spans.push((start, end, number));
+        }
+    }
+    spans.sort_unstable();
+    let mut shared = vec![false; arrays.len()];
+    let (mut reach, mut farthest) = (0, 0);
+    for &(start, end, number) in &spans {
+        if start < reach {
+            shared[number] = true;
+            shared[farthest] = true;
+        }
+        if end > reach {
+            (reach, farthest) = (end, number);
+        }
+    }
+    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    for (input, output) in pairs {
+        let Some(array) = arrays.get(input) else { continue };
+        // SAFETY: the pointer is that of a live array.
+        let flags = unsafe { (*array.as_array_ptr()).fields.flags };
+        let is_writeable = flags & npyffi::NPY_ARRAY_WRITEABLE != 0;
+        let is_new = chosen.iter().all(|pair| pair.0 != input && pair.1 != output);
+        if is_writeable && array.is_c_contiguous() && !shared[input] && is_new {
+            chosen.push((input, output));
+        }
+    }
+    chosen
+}
+
+/// The outputs that take the place of arrays: of these pairs, an array's number and an output's,
+/// those whose array no other shares memory with, and which may be written to.
+pub(crate) fn updates<'a>(
+    arrays: &'a [Bound<'_, PyUntypedArray>],
+    pairs: Vec<(usize, usize)>,
+) -> Vec<Update<'a>> {
+    let update = |(input, output): (usize, usize)| {
+        // SAFETY: the memory is shared with no other array given, the tensor made of this one is
+        // not read, and who gives an array to a model leaves it alone until the call returns.
+        let memory = unsafe { elements_mut(&arrays[input]) };
+        Update { input, output, memory }
+    };
+    alone(arrays, pairs).into_iter().map(update).collect()
+}
+
+/// The elements of a row-major array without gaps.
+///
+/// # Safety
+/// Nobody else reads or writes them, and the array lives, as long as the slice does.
+unsafe fn elements_mut<'a>(array: &Bound<'_, PyUntypedArray>) -> &'a mut [u8] {
+    let (start, end) = span(array);
+    if start == end {
+        return &mut [];
+    }
+    // SAFETY: the bytes are those of a live array; the rest is what the caller promises.
+    unsafe { std::slice::from_raw_parts_mut(start as *mut u8, end - start) }
 }
 
 /// An array over the elements of a tensor, which it keeps alive, of this shape and NumPy's type

@@ -10,7 +10,7 @@ use numpy::{PyArrayDescrMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
-use tilewright::{DType, Executable, Limits, Port, Tensor};
+use tilewright::{DType, Executable, Limits, Port, Tensor, Value};
 
 use crate::errors::{exception, unlocked};
 use crate::forks::Stay;
@@ -68,6 +68,20 @@ fn shared(array: &Bound<'_, PyUntypedArray>, dtype: DType, what: &str) -> PyResu
     values::shared(array, dtype, array.shape())
 }
 
+impl Traced {
+    /// The tensors that share the elements of arrays, one an input.
+    fn tensors(&self, given: &[Bound<'_, PyUntypedArray>]) -> PyResult<Vec<Tensor>> {
+        if given.len() != self.inputs.len() {
+            let message = format!("{} inputs are given, not {}", given.len(), self.inputs.len());
+            return Err(PyTypeError::new_err(message));
+        }
+        let tensor = |(array, port): (&Bound<'_, PyUntypedArray>, &Port)| {
+            shared(array, port.dtype.unwrap_or(DType::F32), &format!("input `{}`", port.name))
+        };
+        given.iter().zip(&self.inputs).map(tensor).collect()
+    }
+}
+
 #[pymethods]
 impl Traced {
     /// Runs it on arrays, one an input; an array an output.
@@ -76,15 +90,7 @@ impl Traced {
         py: Python<'py>,
         given: Vec<Bound<'py, PyUntypedArray>>,
     ) -> PyResult<Bound<'py, PyList>> {
-        if given.len() != self.inputs.len() {
-            let message = format!("{} inputs are given, not {}", given.len(), self.inputs.len());
-            return Err(PyTypeError::new_err(message));
-        }
-        let tensor = |(array, port): (&Bound<'py, PyUntypedArray>, &Port)| {
-            shared(array, port.dtype.unwrap_or(DType::F32), &format!("input `{}`", port.name))
-        };
-        let inputs =
-            given.iter().zip(&self.inputs).map(tensor).collect::<PyResult<Vec<Tensor>>>()?;
+        let inputs = self.tensors(&given)?;
         let run = || self.executable.read().unwrap_or_else(PoisonError::into_inner).run(&inputs);
         let outputs = unlocked(py, run)?;
         let arrays = outputs.into_iter().map(|tensor| {
@@ -92,6 +98,48 @@ impl Traced {
             memory::array_over(py, tensor, &shape)
         });
         PyList::new(py, arrays.collect::<PyResult<Vec<_>>>()?)
+    }
+
+    /// As `run`; outputs take the place of inputs, each pair an input's number and an output's. In
+    /// the place of such an output is nothing, or an array that is still to be copied, because the
+    /// input's array cannot be written to or shares memory with another.
+    fn run_updating<'py>(
+        &self,
+        py: Python<'py>,
+        given: Vec<Bound<'py, PyUntypedArray>>,
+        pairs: Vec<(usize, usize)>,
+    ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
+        let inputs = self.tensors(&given)?;
+        let mut updates = memory::updates(&given, pairs);
+        let run = || {
+            let executable = self.executable.read().unwrap_or_else(PoisonError::into_inner);
+            executable.run_updating(&inputs, &mut updates)
+        };
+        let outputs = unlocked(py, run)?.into_iter().map(|output| {
+            let array = |tensor: Tensor| {
+                let shape = tensor.shape().to_vec();
+                memory::array_over(py, tensor, &shape)
+            };
+            output.map(array).transpose()
+        });
+        outputs.collect()
+    }
+
+    /// Where the time of a run on these arrays goes, as JSON and as text.
+    fn explain(
+        &self,
+        py: Python<'_>,
+        given: Vec<Bound<'_, PyUntypedArray>>,
+    ) -> PyResult<(String, String)> {
+        let inputs = self.tensors(&given)?;
+        let inputs: Vec<Value> = inputs.into_iter().map(Value::from).collect();
+        let explain = || {
+            let executable = self.executable.read().unwrap_or_else(PoisonError::into_inner);
+            inspect::explain(&executable, &inputs)
+        };
+        let found = unlocked(py, explain)?;
+        let text = found.text(inspect::ListingOptions { reasons: false, top: None });
+        Ok((found.json().to_string(), text))
     }
 
     /// Computes anew what is made of the weights ahead of runs.

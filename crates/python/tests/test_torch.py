@@ -223,6 +223,37 @@ class TorchCompile(unittest.TestCase):
         self.assertEqual(sum(it.refits for it in backend.reports()), 0)
         self.assertFalse(any(it.eager for it in backend.reports()))
 
+    def test_what_is_written_to_an_input_is_written_where_it_lies(self):
+        def changed(x, y):
+            x.mul_(2).add_(y)
+            y.copy_(y.flip(0) + 1)
+            return x.sum()
+
+        compiled = torch.compile(changed, backend="tilewright", fullgraph=True)
+        torch.manual_seed(2)
+        for make in (
+            lambda: torch.randn(4, 6), lambda: torch.randn(6, 4).t(),
+            lambda: torch.randn(4, 12)[:, ::2],
+        ):  # fmt: skip
+            ours = [make(), make()]
+            theirs = [it.clone() for it in ours]
+            places = [(it.data_ptr(), it._version) for it in ours]
+            self.assert_equal(compiled(*ours), changed(*theirs))
+            for (place, version), one, other in zip(places, ours, theirs):
+                self.assert_equal(one, other)
+                self.assertEqual(one.data_ptr(), place)
+                self.assertGreater(one._version, version)
+        # One memory for both.
+        memory, other = torch.arange(12.0), torch.arange(12.0)
+        compiled(memory[:6], memory[6:])
+        changed(other[:6], other[6:])
+        self.assert_equal(memory, other)
+        self.assertFalse(any(it.eager for it in backend.reports()))
+
+    def test_a_report_has_a_form_for_notebooks(self):
+        self.check(perceptron(), torch.randn(2, 16))
+        self.assertIn("<table>", backend.reports()[0]._repr_html_())
+
     def test_dropout_draws_what_eager_draws(self):
         layer = torch.nn.TransformerEncoderLayer(32, 4, 64, dropout=0.2, batch_first=True)
         module, inputs = torch.nn.TransformerEncoder(layer, 2).train(), torch.randn(3, 7, 32)

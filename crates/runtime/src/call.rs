@@ -45,6 +45,18 @@ impl<'a> Call<'a> {
         self.give(owner, bytes.as_mut_ptr(), bytes.len())
     }
 
+    /// Gives the memory in which an input lies and an output comes to lie. The program's kernels
+    /// have to allow for that: else the output holds anything.
+    ///
+    /// # Errors
+    /// A diagnostic if there are too few bytes.
+    pub fn shared(&mut self, input: usize, output: usize, bytes: &'a mut [u8]) -> base::Result<()> {
+        let (start, count) = (bytes.as_mut_ptr(), bytes.len());
+        let numbered = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        self.give(Owner::Input(numbered(input)), start, count)?;
+        self.give(Owner::Output(numbered(output)), start, count)
+    }
+
     /// Gives a weight of [`crate::LoadedProgram::weights`].
     ///
     /// # Errors

@@ -219,6 +219,42 @@ impl Executable {
         Ok(())
     }
 
+    /// Runs the model; some outputs take the place of inputs, without a copy where the code allows
+    /// for that. Of such an input the tensor given tells the type and the shape alone, its elements
+    /// are those of the update's memory; no other tensor given lies there. The outputs, none in the
+    /// place of those.
+    ///
+    /// # Errors
+    /// As [`Self::run`]; then no input has changed.
+    pub fn run_updating(
+        &self,
+        inputs: &[Tensor],
+        updates: &mut [Update<'_>],
+    ) -> Result<Vec<Option<Tensor>>> {
+        let (variant, segment) = self.only_segment(inputs)?;
+        if let Some(segment) = segment {
+            let mut given: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
+            let updated = updates.iter().map(|update| update.input);
+            updated.for_each(|input| _ = given.get_mut(input).and_then(Option::take));
+            return variant.run_updating(&self.model, &segment, &given, updates);
+        }
+        let mut inputs = inputs.to_vec();
+        for update in updates.iter() {
+            let (given, elements) = (&inputs[update.input], update.memory.to_vec());
+            let own = Tensor::from_bytes(given.dtype(), given.shape(), elements.into());
+            inputs[update.input] = own.map_err(Diagnostics::internal)?;
+        }
+        let mut outputs: Vec<Option<Tensor>> = self.run(&inputs)?.into_iter().map(Some).collect();
+        for update in updates {
+            let output = outputs.get_mut(update.output).and_then(Option::take);
+            match output.filter(|output| output.bytes().len() == update.memory.len()) {
+                Some(output) => update.memory.copy_from_slice(output.bytes()),
+                None => return Err(Diagnostics::internal("an output does not fit its place")),
+            }
+        }
+        Ok(outputs)
+    }
+
     /// Takes note that elements of the weights have changed where they lie: computes anew what is
     /// made of them ahead of all runs. Nothing is compiled.
     ///
@@ -340,6 +376,17 @@ impl fmt::Debug for Executable {
             .field("outputs", &self.outputs)
             .finish_non_exhaustive()
     }
+}
+
+/// An output that takes the place of an input.
+#[derive(Debug)]
+pub struct Update<'a> {
+    /// The input's number.
+    pub input: usize,
+    /// The output's number; it has the input's type and shape.
+    pub output: usize,
+    /// The input's elements, and behind a run the output's.
+    pub memory: &'a mut [u8],
 }
 
 fn check_outputs(types: &[(DType, Vec<usize>)], outputs: &[Tensor]) -> Result<()> {

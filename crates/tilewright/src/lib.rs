@@ -147,6 +147,7 @@ mod plan;
 mod reference;
 mod refit;
 mod run;
+mod sharing;
 mod source;
 mod specialisation;
 mod state;
@@ -166,7 +167,7 @@ pub use emit_artifact::{ArtifactForm, ArtifactOptions, emit_artifact, refit_arti
 #[cfg(feature = "c")]
 pub use emit_c::{SourceOptions, emit_c};
 pub use eval::EvaluationPrecision;
-pub use executable::{Executable, Statistics};
+pub use executable::{Executable, Statistics, Update};
 pub use front::{Port, PortExtent, in_order, unknown_input};
 pub use import_aten::operators as aten_operators;
 pub use import_onnx::{ModelInfo, read_value, read_values};

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use backend::Target;
 use base::{ConstantId, Diagnostic, FunctionId, KernelId, Result};
@@ -19,6 +19,7 @@ use crate::jit;
 use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{Choices, optimise};
+use crate::sharing::Sharing;
 
 /// About how much memory a node or a kernel takes while its code is kept.
 const BYTES_OF_A_NODE: usize = 2 << 10;
@@ -47,6 +48,8 @@ pub struct Specialisation {
     pub(crate) given: Option<u64>,
     /// Why its code is for these extents alone, where code for many was asked for.
     pub(crate) why_alone: Option<String>,
+    /// Which outputs may lie where inputs lie, once that was asked.
+    pub(crate) sharing: OnceLock<Sharing>,
 }
 
 /// A slot of the arena in a run of a program.
@@ -328,6 +331,7 @@ impl Specialisation {
             symbols,
             given,
             why_alone,
+            sharing: OnceLock::new(),
         })
     }
 
@@ -398,12 +402,18 @@ impl Specialisation {
             symbols,
             given,
             why_alone,
+            sharing: OnceLock::new(),
         }))
     }
 
     /// The function, its kernels and its program; the constants of the model are shared.
     pub fn module(&self) -> &Module {
         &self.made.module
+    }
+
+    /// Which outputs may lie where inputs lie.
+    pub(crate) fn sharing(&self) -> &Sharing {
+        self.sharing.get_or_init(|| Sharing::of(self.module(), &self.program))
     }
 
     /// How each kernel was made, in the order of the program.
@@ -426,11 +436,17 @@ impl Specialisation {
     /// # Errors
     /// Lack of memory.
     pub fn new_outputs(&self) -> Result<Vec<Tensor>> {
-        let output = |(dtype, shape): &(DType, Vec<usize>)| {
-            let bytes = || tensor::tensor::byte_size(*dtype, shape).unwrap_or(usize::MAX);
-            Tensor::try_zeros(*dtype, shape).ok_or_else(|| runtime::out_of_memory(bytes()).into())
-        };
-        self.outputs.iter().map(output).collect()
+        (0..self.outputs.len()).map(|number| self.new_output(number)).collect()
+    }
+
+    /// A tensor for the result of this number.
+    ///
+    /// # Errors
+    /// As [`Self::new_outputs`].
+    pub(crate) fn new_output(&self, number: usize) -> Result<Tensor> {
+        let (dtype, shape) = &self.outputs[number];
+        let bytes = || tensor::tensor::byte_size(*dtype, shape).unwrap_or(usize::MAX);
+        Tensor::try_zeros(*dtype, shape).ok_or_else(|| runtime::out_of_memory(bytes()).into())
     }
 
     /// About how many bytes it keeps: its code, what it was made of, and memory for callers.

@@ -4,8 +4,8 @@
 //! [`Options::updates`](crate::Options::updates) says which output is what becomes of which input.
 //! Such an input is not given to a run but lies in a [`ModelState`], and so does the output behind
 //! the run. Where the compiler can, code writes what changes into the memory of the state and
-//! nothing is copied (`lower`, file `updates`); elsewhere the output is copied there behind the
-//! run. Both give the same values.
+//! nothing is copied (`lower`, file `updates`), or may write all of the output there (`sharing`);
+//! elsewhere the output is copied there behind the run. All give the same values.
 //!
 //! A named extent that is the first of all axes that have it may be less in a run than what memory
 //! was reserved for ([`ModelState::set_extent`]): what a run sees then is the front of each value,
@@ -19,7 +19,7 @@ use front::{Port, PortExtent, unknown_input};
 use runtime::Block;
 use tensor::{DType, Tensor, Value};
 
-use crate::executable::Executable;
+use crate::executable::{Executable, Update};
 use crate::outputs::Outputs;
 use crate::specialisation::Specialisation;
 use crate::variant::Variant;
@@ -191,7 +191,7 @@ impl Executable {
     ///
     /// # Errors
     /// As [`Executable::run_named`]; a state of another executable.
-    pub fn run_updating(
+    pub fn run_with_state(
         &self,
         inputs: &[(&str, &Tensor)],
         state: &mut ModelState,
@@ -224,7 +224,14 @@ impl Executable {
             }
         };
         let ModelState { values, known, extents } = state;
-        let results = self.run_known(&known[place], &given, values, extents)?;
+        let Known { variant, code, .. } = &known[place];
+        let mut updates = Vec::new();
+        for held in values {
+            let bytes = held.bytes(&held.shape(extents));
+            let memory = &mut held.memory.bytes_mut()[..bytes];
+            updates.push(Update { input: held.input, output: held.output, memory });
+        }
+        let results = variant.run_updating(&self.model, code, &given, &mut updates)?;
         let names = self.outputs().iter().enumerate();
         let named = names
             .zip(results)
@@ -279,55 +286,5 @@ impl Executable {
                 .into());
         };
         Ok(Known { shapes, variant, code })
-    }
-
-    /// Runs code; what it gives for each output that is not in the state.
-    fn run_known(
-        &self,
-        known: &Known,
-        given: &[Option<&Tensor>],
-        values: &mut [Held],
-        extents: &Extents,
-    ) -> Result<Vec<Option<Tensor>>> {
-        let Known { variant, code, .. } = known;
-        let in_place = |held: &Held| code.program.updated.contains(&(held.output as u32));
-        let mut results: Vec<Option<Tensor>> = code.new_outputs()?.into_iter().map(Some).collect();
-        let run = |state: &mut runtime::State| {
-            let mut call = state.call();
-            for (number, result) in results.iter_mut().enumerate() {
-                if !values.iter().any(|held| held.output == number && in_place(held))
-                    && let Some(result) = result
-                {
-                    call.output(number, result.bytes_mut())?;
-                }
-            }
-            for held in values.iter_mut() {
-                let bytes = held.bytes(&held.shape(extents));
-                let bytes = ..bytes;
-                match in_place(held) {
-                    true => call.output(held.output, &mut held.memory.bytes_mut()[bytes])?,
-                    false => call.input(held.input, &held.memory.bytes()[bytes])?,
-                }
-            }
-            for (number, tensor) in given.iter().enumerate() {
-                if let Some(tensor) = tensor {
-                    call.input(number, tensor.bytes())?;
-                }
-            }
-            variant.give_constants(code, &mut call)?;
-            call.run()
-        };
-        let outcome = code.states.with(self.threads(), run);
-        outcome.map_err(|found| found.map(|fault| code.blame(fault)))?;
-        for held in values {
-            let result = results.get_mut(held.output).and_then(Option::take);
-            if let Some(result) = result
-                && !in_place(held)
-            {
-                let bytes = result.bytes();
-                held.memory.bytes_mut()[..bytes.len()].copy_from_slice(bytes);
-            }
-        }
-        Ok(results)
     }
 }

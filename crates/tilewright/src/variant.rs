@@ -20,6 +20,7 @@ use sym::SymbolId;
 use tensor::{Given, Tensor};
 
 use crate::cache::{Cache, SegmentFacts, Shapes};
+use crate::executable::Update;
 use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{FrontHalf, front};
@@ -267,6 +268,80 @@ impl Variant {
             .map_err(|found| found.map(|fault| specialisation.blame(fault)))
     }
 
+    /// Runs a segment, some of whose outputs take the place of operands; the others. Operands that
+    /// are updated are not given.
+    ///
+    /// # Errors
+    /// Memory of the wrong size; faults while running: then the segment wrote to no operand, but
+    /// for those whose updates the code writes where they lie.
+    pub(crate) fn run_updating(
+        &self,
+        model: &Model,
+        specialisation: &Specialisation,
+        operands: &[Option<&Tensor>],
+        updates: &mut [Update<'_>],
+    ) -> Result<Vec<Option<Tensor>>> {
+        let sharing = specialisation.sharing();
+        let written = &specialisation.program.updated;
+        let is_written = |update: &Update<'_>| {
+            u32::try_from(update.output).is_ok_and(|output| written.contains(&output))
+        };
+        let shares = |update: &Update<'_>| {
+            let is_whole = specialisation.outputs.get(update.output).is_some_and(|output| {
+                tensor::tensor::byte_size(output.0, &output.1) == Some(update.memory.len())
+            });
+            is_whole && sharing.allows(update.input, update.output)
+        };
+        let (mut in_place, others): (Vec<_>, Vec<_>) =
+            updates.iter_mut().partition(|update| is_written(update));
+        let (mut together, mut apart): (Vec<_>, Vec<_>) =
+            others.into_iter().partition(|update| shares(update));
+        let shared: BTreeSet<usize> =
+            in_place.iter().chain(&together).map(|update| update.output).collect();
+        let own = |number: usize| match shared.contains(&number) {
+            true => Ok(None),
+            false => specialisation.new_output(number).map(Some),
+        };
+        let mut outputs: Vec<Option<Tensor>> =
+            (0..specialisation.outputs.len()).map(own).collect::<Result<_>>()?;
+        let run = |state: &mut State| {
+            let mut call = state.call();
+            for (number, tensor) in operands.iter().enumerate() {
+                if let Some(tensor) = tensor {
+                    call.input(number, tensor.bytes())?;
+                }
+            }
+            for update in &mut in_place {
+                call.output(update.output, update.memory)?;
+            }
+            for update in &apart {
+                call.input(update.input, update.memory)?;
+            }
+            for update in &mut together {
+                call.shared(update.input, update.output, update.memory)?;
+            }
+            for (number, tensor) in outputs.iter_mut().enumerate() {
+                if let Some(tensor) = tensor {
+                    call.output(number, tensor.bytes_mut())?;
+                }
+            }
+            self.give_constants(specialisation, &mut call)?;
+            call.run()
+        };
+        let done = specialisation.states.with(model.options.thread_count(), run);
+        done.map_err(|found| found.map(|fault| specialisation.blame(fault)))?;
+        for update in &mut apart {
+            let Some(output) = outputs.get_mut(update.output).and_then(Option::take) else {
+                return Err(Diagnostics::internal("an output takes the place of two inputs"));
+            };
+            if output.bytes().len() != update.memory.len() {
+                return Err(Diagnostics::internal("an output is larger than what it replaces"));
+            }
+            update.memory.copy_from_slice(output.bytes());
+        }
+        Ok(outputs)
+    }
+
     /// A run with all memory given.
     ///
     /// # Errors
@@ -289,11 +364,8 @@ impl Variant {
         Ok(call)
     }
 
-    /// Gives a run the weights and constants that its code reads.
-    ///
-    /// # Errors
-    /// As [`Self::call`].
-    pub(crate) fn give_constants<'a>(
+    /// Gives a run the weights and constants that it reads.
+    fn give_constants<'a>(
         &'a self,
         specialisation: &'a Specialisation,
         call: &mut runtime::Call<'a>,

@@ -64,7 +64,7 @@ fn rows_are_written_where_the_cache_lies() {
             let rows = Tensor::from_slice(&[places.len(), 2], rows);
             let places = Tensor::from_slice(&[places.len()], places);
             let inputs = [("rows", &rows), ("places", &places)];
-            let outputs = executable.run_updating(&inputs, state)?;
+            let outputs = executable.run_with_state(&inputs, state)?;
             assert!(outputs.get("present").is_none(), "it is in the state");
             Ok::<Vec<f32>, base::Diagnostics>(floats(outputs.tensor("sums")?))
         };
@@ -101,11 +101,11 @@ fn weights_and_their_moments_are_updated() {
     let mut state = executable.new_state(&BTreeMap::new()).expect("a state");
     let gradient = Tensor::from_slice(&[3], &[1.0_f32, 2.0, -4.0]);
     for _ in 0..2 {
-        executable.run_updating(&[("gradient", &gradient)], &mut state).expect("a step");
+        executable.run_with_state(&[("gradient", &gradient)], &mut state).expect("a step");
     }
     assert_eq!(floats(&state.value("moment").expect("moments")), [1.5, 3.0, -6.0]);
     assert_eq!(floats(&state.value("weight").expect("weights")), [-2.5, -5.0, 10.0]);
-    let missing = executable.run_updating(&[], &mut state).expect_err("no gradient");
+    let missing = executable.run_with_state(&[], &mut state).expect_err("no gradient");
     assert!(missing.to_string().contains("gradient"), "{missing}");
 }
 
@@ -125,10 +125,10 @@ fn names_that_the_model_does_not_have_are_refused() {
     let rows = Tensor::from_slice(&[1, 2], &[1.0_f32, 2.0]);
     let places = Tensor::from_slice(&[1], &[0_i64]);
     let inputs = [("rows", &rows), ("places", &places)];
-    let foreign = other.run_updating(&inputs, &mut state).expect_err("another model's");
+    let foreign = other.run_with_state(&inputs, &mut state).expect_err("another model's");
     assert!(foreign.to_string().contains("another model"), "{foreign}");
     for executable in [&executable, &alike] {
-        executable.run_updating(&inputs, &mut state).expect("a state that fits");
+        executable.run_with_state(&inputs, &mut state).expect("a state that fits");
     }
     let refused = executable.new_state(&BTreeMap::new()).err().expect("a refusal").to_string();
     assert!(refused.contains("extents that are not given"), "{refused}");
@@ -165,7 +165,7 @@ fn past_and_present_of_an_onnx_model_are_one_buffer() {
         let rows = Tensor::from_slice(&[1, 2, 1, 4], &numbers);
         let first = Tensor::from_slice(&[1], &[2 * first]);
         let inputs = [("rows", &rows), ("first", &first)];
-        let outputs = executable.run_updating(&inputs, &mut state).expect("norms");
+        let outputs = executable.run_with_state(&inputs, &mut state).expect("norms");
         let norm = floats(outputs.tensor("norms").expect("a tensor"))[0];
         assert!((norm - sum.sqrt()).abs() < 1e-4, "{norm}, not {}", sum.sqrt());
     }

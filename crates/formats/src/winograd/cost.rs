@@ -3,7 +3,8 @@
 //!
 //! Both are the larger of arithmetic and of the constants read once from memory. Minimal filtering
 //! adds the transforms, and the traffic of `V` and `M`, which are written and read once each, from
-//! the smallest cache that holds both. Extents that are not known yet count as [`UNKNOWN`].
+//! the smallest cache that holds both; of a filter that is computed at run time also its transform
+//! and the traffic of `U`. Extents that are not known yet count as [`UNKNOWN`].
 
 use backend::Target;
 use backend::tile::div_ceil;
@@ -67,6 +68,8 @@ struct Sizes {
     columns: i64,
     /// Terms of each sum but for the taps.
     depth: i64,
+    /// Whether the filter is transformed in each run.
+    filters_anew: bool,
 }
 
 /// What minimal filtering is compared with.
@@ -84,6 +87,8 @@ pub(super) struct Forms {
     direct: f64,
     /// Bytes of the filter as it is.
     filter_bytes: f64,
+    /// Whether the filter is transformed in each run, so that no constant grows.
+    filters_anew: bool,
     filtered: Vec<Form>,
     windows: usize,
 }
@@ -108,6 +113,7 @@ impl Forms {
         Forms {
             direct: direct(&sizes, target),
             filter_bytes: sizes.filter_bytes(),
+            filters_anew: sizes.filters_anew,
             filtered: candidates(&sizes).into_iter().map(form).collect(),
             windows: sizes.taps.len(),
         }
@@ -115,6 +121,9 @@ impl Forms {
 
     /// Bytes that the filter grows by in a form.
     fn growth(&self, form: &Form) -> f64 {
+        if self.filters_anew {
+            return 0.0;
+        }
         (form.bytes - self.filter_bytes).max(0.0)
     }
 
@@ -180,6 +189,7 @@ impl Sizes {
             rows: 1,
             columns: 1,
             depth: 1,
+            filters_anew: !contraction.operands[1 - problem.data].constant,
         };
         for (axis, extent) in space.extents.iter().enumerate() {
             if windows.iter().any(|window| window.spatial == axis || window.tap == axis) {
@@ -253,14 +263,34 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
         .iter()
         .map(|&(outputs, taps)| cook_toom::transforms(outputs as usize, taps as usize))
         .collect();
+    let taps: Vec<i64> = cut.iter().map(|(_, taps)| *taps).collect();
     let outputs: Vec<i64> = cut.iter().map(|(outputs, _)| *outputs).collect();
     let (into, out_of) = operations(&transforms, &points, &outputs);
     let vectors = |channels: i64| (rows * sizes.shared * div_ceil(channels, lanes)) as f64;
     let cycles = vectors(sizes.depth) * into + vectors(sizes.columns) * out_of;
 
     let bytes = (rows * entries * (sizes.depth + sizes.columns) * 4) as f64;
-    let traffic = bytes * target.machine.cycles_to_hand_on(bytes);
+    let mut traffic = bytes * target.machine.cycles_to_hand_on(bytes);
+    if sizes.filters_anew {
+        let vectors = sizes.shared * depth * div_ceil(sizes.columns, lanes);
+        traffic += vectors as f64 * of_filter(&transforms, &points, &taps);
+        traffic += constants * target.machine.cycles_to_hand_on(constants);
+    }
     (product + (cycles + traffic) / target.machine.cycles_per_ns, constants)
+}
+
+/// Cycles to transform one vector of a filter: a cycle a product, and a cycle a store.
+fn of_filter(transforms: &[&Transforms], points: &[i64], taps: &[i64]) -> f64 {
+    let entries = |at: usize| {
+        let entries = transforms[at].filter.iter().flatten();
+        entries.filter(|entry| !entry.is_zero()).count() as i64
+    };
+    let around = |at: usize| {
+        // The last axis is done first.
+        taps[..at].iter().product::<i64>() * points[at + 1..].iter().product::<i64>()
+    };
+    let along = |at: usize| (entries(at) + points[at]) * around(at);
+    (0..transforms.len()).map(along).sum::<i64>() as f64
 }
 
 /// Cycles of both transforms for one vector of a tile: a cycle an operation, and a cycle a store.

@@ -44,10 +44,6 @@ impl Problem {
             _ => return Err(None),
         };
         let refuse = |reason: &str| Err(Some(reason.to_owned()));
-        let filter = &contraction.operands[1 - data];
-        if !filter.constant {
-            return refuse("the filter is no constant");
-        }
         let all_f32 = contraction.dtype == DType::F32
             && contraction.accumulator == DType::F32
             && types == [DType::F32; 2];

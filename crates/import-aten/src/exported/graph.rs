@@ -312,10 +312,13 @@ impl<'j> Writer<'j> {
         let types = results.iter().map(type_of).collect::<Accepted<Vec<_>>>()?;
         let results: Vec<Option<String>> =
             results.into_iter().map(|it| it.map(|name| scope.name(name))).collect();
+        let mut behind = Vec::new();
         for result in results.iter().flatten() {
             match (&effect, &first) {
                 (Effect::View, Some(first)) => self.versions.define_view(result, first)?,
-                (Effect::Write(_), Some(first)) => self.versions.write(result, first)?,
+                (Effect::Write(_), Some(first)) => {
+                    behind.extend(self.versions.write(result, first)?);
+                }
                 (Effect::Turn(_), Some(first)) => self.versions.turn(result, first)?,
                 (Effect::Write(_) | Effect::Turn(_), None) => {
                     return Err(refused("it writes to nothing"));
@@ -332,7 +335,14 @@ impl<'j> Writer<'j> {
             named,
         };
         if let ([Some(result)], false) = (&results[..], is_list) {
-            self.trace.calls.push(call(result.clone(), false, types));
+            let call = call(result.clone(), false, types);
+            if let (Effect::View, Some(first)) = (&effect, &first) {
+                let own = first.strip_prefix(&scope.prefix).unwrap_or(first);
+                let whole = scope.declared(own, &mut self.sizes)?;
+                self.versions.note_slice(result, &call, whole)?;
+            }
+            self.trace.calls.push(call);
+            self.trace.calls.extend(behind);
             return Ok(());
         }
         // Results of one node are taken from it one by one.

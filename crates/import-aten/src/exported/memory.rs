@@ -2,9 +2,9 @@
 //!
 //! A graph as `torch.export.export` leaves it has operators like `add_`, which change their first
 //! operand. Here such a node makes a new version of a *tensor*: who reads one of its names from
-//! then on reads the version. What shares memory with it, a view of it or what it is a
-//! view of, would change, too; that is not followed, so its tensors are stale from then on, and who
-//! reads one is refused. `run_decompositions()` leaves no such nodes.
+//! then on reads the version. What it is a slice of changes, too: it is put together anew, slice by
+//! slice. What else shares memory with it is not followed, so those tensors are stale from then on,
+//! and who reads one is refused. `run_decompositions()` leaves no such nodes.
 
 use std::collections::HashMap;
 
@@ -12,6 +12,7 @@ use base::{Diagnostic, codes};
 use front::Accepted;
 
 use super::schema::refused;
+use crate::trace::{Declared, TraceArgument, TraceNode};
 
 /// Operators whose results may share memory with their first operand: those that PyTorch's
 /// signatures say it of, and those that may return it as it is.
@@ -33,6 +34,28 @@ struct Version {
     group: usize,
     /// The node that wrote to memory that it may share.
     written_by: Option<String>,
+    /// What it is a slice of, if it is one.
+    slice: Option<Slice>,
+}
+
+/// How a tensor is a slice of another.
+struct Slice {
+    of: usize,
+    /// The type of that.
+    ty: Declared,
+    /// The operator that puts a slice into a value, with the arguments behind those two.
+    scatter: &'static str,
+    arguments: Vec<TraceArgument>,
+    named: Vec<(String, TraceArgument)>,
+}
+
+/// The operator that puts in what another takes out, with the same arguments.
+fn scatter_of(operator: &str) -> Option<&'static str> {
+    match operator {
+        "aten.slice.Tensor" => Some("aten.slice_scatter.default"),
+        "aten.select.int" => Some("aten.select_scatter.default"),
+        _ => None,
+    }
 }
 
 /// The tensors, by the names that the graph has for them.
@@ -83,7 +106,7 @@ impl Versions {
                 .remedy("write it anew with `torch.export.save`"));
         }
         self.names.insert(name, self.versions.len());
-        self.versions.push(Version { value, group, written_by: None });
+        self.versions.push(Version { value, group, written_by: None, slice: None });
         Ok(())
     }
 
@@ -106,18 +129,61 @@ impl Versions {
         Ok(())
     }
 
-    /// A node of this result, which writes to a value.
-    pub(super) fn write(&mut self, result: &str, to: &str) -> Accepted<()> {
+    /// Takes note that a view is what this call takes out of a value of this type.
+    pub(super) fn note_slice(
+        &mut self,
+        view: &str,
+        call: &TraceNode,
+        ty: Declared,
+    ) -> Accepted<()> {
+        let (Some(scatter), Some((TraceArgument::Value(_), arguments))) =
+            (scatter_of(&call.operator), call.arguments.split_first())
+        else {
+            return Ok(());
+        };
+        let place = self.place(view)?;
+        let group = self.versions[place].group;
+        let Some(TraceArgument::Value(source)) = call.arguments.first() else { return Ok(()) };
+        let of = (0..place).rev().find(|&other| {
+            let version = &self.versions[other];
+            version.group == group && version.value == *source
+        });
+        let (arguments, named) = (arguments.to_vec(), call.named.clone());
+        self.versions[place].slice = of.map(|of| Slice { of, ty, scatter, arguments, named });
+        Ok(())
+    }
+
+    /// A node of this result, which writes to a value; the nodes behind it which put that into what
+    /// the value is a slice of.
+    pub(super) fn write(&mut self, result: &str, to: &str) -> Accepted<Vec<TraceNode>> {
         let place = self.place(to)?;
         self.rename(result, to)?;
         self.versions[place].value = result.to_owned();
+        let (mut followed, mut behind) = (vec![place], Vec::new());
+        while let Some(slice) = &self.versions[followed[followed.len() - 1]].slice {
+            let own = &self.versions[followed[followed.len() - 1]].value;
+            let name = format!("{result}.whole{}", behind.len());
+            let values = [&self.versions[slice.of].value, own].map(String::clone);
+            let values = values.map(TraceArgument::Value).into_iter();
+            behind.push(TraceNode {
+                name: name.clone(),
+                types: vec![Some(slice.ty.clone())],
+                is_list: false,
+                operator: slice.scatter.to_owned(),
+                arguments: values.chain(slice.arguments.iter().cloned()).collect(),
+                named: slice.named.clone(),
+            });
+            let of = slice.of;
+            self.versions[of].value = name;
+            followed.push(of);
+        }
         let group = self.versions[place].group;
         for (other, version) in self.versions.iter_mut().enumerate() {
-            if version.group == group && other != place {
+            if version.group == group && !followed.contains(&other) {
                 version.written_by = Some(result.to_owned());
             }
         }
-        Ok(())
+        Ok(behind)
     }
 
     /// A node of this result, which is a view that takes the place of a value.
@@ -171,6 +237,36 @@ mod tests {
         assert_eq!(effect("aten.add_.Tensor"), Effect::Write("aten.add.Tensor".to_owned()));
         assert_eq!(effect("aten.dropout_.default"), Effect::Write("aten.dropout.default".into()));
         assert_eq!(effect("aten.detach_.default"), Effect::Turn("aten.detach.default".to_owned()));
+    }
+
+    #[test]
+    fn a_write_to_a_slice_is_put_into_the_whole() {
+        let mut versions = Versions::default();
+        versions.define("a").unwrap();
+        versions.define_view("b", "a").unwrap();
+        versions.define_view("c", "a").unwrap();
+        let ty = Declared { dtype: tensor::DType::F32, shape: vec![4.into()], strides: None };
+        let call = TraceNode {
+            name: "b".to_owned(),
+            types: Vec::new(),
+            is_list: false,
+            operator: "aten.slice.Tensor".to_owned(),
+            arguments: vec![TraceArgument::Value("a".to_owned()), TraceArgument::Bool(true)],
+            named: Vec::new(),
+        };
+        versions.note_slice("b", &call, ty.clone()).unwrap();
+        let behind = versions.write("b1", "b").unwrap();
+        let value = |name: &str| TraceArgument::Value(name.to_owned());
+        assert_eq!(behind.len(), 1);
+        assert_eq!(behind[0].operator, "aten.slice_scatter.default");
+        assert_eq!(behind[0].arguments, [value("a"), value("b1"), TraceArgument::Bool(true)]);
+        assert_eq!(versions.read("a").unwrap(), behind[0].name);
+        assert_eq!(versions.read("b").unwrap(), "b1");
+        assert!(versions.read("c").is_err());
+        // A view that is no slice leaves the whole stale.
+        versions.define_view("d", "a").unwrap();
+        assert!(versions.write("d1", "d").unwrap().is_empty());
+        assert!(versions.read("a").is_err() && versions.read("b").is_err());
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! Operators that move elements by rules that do not depend on data.
 
-use front::{Accepted, Graph, Operand, shape_error, unsupported};
+use front::{Accepted, Graph, Operand, normalize_axes, shape_error, unsupported};
 use graph::Op;
 use sym::Expr;
-use tensor::DType;
+use tensor::{DType, ScalarFunction};
 
 use crate::node::{Lowered, Node};
 
@@ -171,14 +171,14 @@ pub(super) fn flip(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 }
 
 /// A number around a value, or less of it; pairs of widths begin with the last axis.
-pub(super) fn pad(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+pub(super) fn pad(node: &Node<'_>, graph: &mut Graph, value: usize) -> Lowered {
     let x = node.tensor(0, "self")?;
     let widths = node.exprs(1, "pad")?.unwrap_or_default();
     if widths.len() % 2 != 0 || widths.len() > 2 * x.rank() {
         return Err(shape_error(format!("{} widths for {} axes", widths.len(), x.rank())));
     }
-    let fill = match node.argument(2, "value") {
-        Some(_) => node.operand_as(graph, (2, "value"), x.dtype())?,
+    let fill = match node.argument(value, "value") {
+        Some(_) => node.operand_as(graph, (value, "value"), x.dtype())?,
         None => graph.number(x.dtype(), 0.0),
     };
     let (mut low, mut high) = (vec![Expr::ZERO; x.rank()], vec![Expr::ZERO; x.rank()]);
@@ -187,6 +187,44 @@ pub(super) fn pad(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         (low[axis], high[axis]) = (pair[0].clone(), pair[1].clone());
     }
     Ok(vec![graph.pad(&x, &fill, &low, &high, &vec![0; x.rank()])?])
+}
+
+/// `pad(self, pad, mode, value)`, of which the mode that surrounds a value with a number.
+pub(super) fn pad_by_mode(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    match node.text(2, "mode", "constant")? {
+        "constant" => pad(node, graph, 3),
+        mode => Err(unsupported(format!("padding by the mode `{mode}`"))),
+    }
+}
+
+/// Elements moved along axes, those that leave at one end coming back at the other; without axes,
+/// along all of them as one.
+pub(super) fn roll(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let shifts = node.exprs(1, "shifts")?.unwrap_or_default();
+    let dims = node.ints(2, "dims")?.unwrap_or_default();
+    let mut value = x.clone();
+    let mut axes = vec![0; shifts.len()];
+    if dims.is_empty() {
+        value = graph.reshape(&x, &[x.shape().iter().product()])?;
+    } else {
+        axes = normalize_axes(&dims, x.rank())?;
+    }
+    if axes.len() != shifts.len() || dims.is_empty() && shifts.len() != 1 {
+        return Err(shape_error(format!("{} shifts of {} axes", shifts.len(), dims.len())));
+    }
+    for (axis, shift) in axes.into_iter().zip(shifts) {
+        let extent = value.shape()[axis].clone();
+        if extent.is_zero() {
+            continue;
+        }
+        let moved = shift.modulo(&extent);
+        let kept = &extent - &moved;
+        let first = graph.slice_axis(&value, axis, kept.clone(), 1, moved)?;
+        let second = graph.slice_axis(&value, axis, Expr::ZERO, 1, kept)?;
+        value = graph.concat(axis, &[first, second])?;
+    }
+    Ok(vec![graph.reshape(&value, x.shape())?])
 }
 
 /// Elements above, or below, a diagonal; zeros elsewhere.
@@ -256,6 +294,37 @@ fn row_major(shape: &[usize]) -> Vec<i64> {
 pub(super) fn copy(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let source = node.operand_as(graph, (1, "src"), node.dtype()?)?;
     Ok(vec![graph.broadcast_to(&source, node.shape()?)?])
+}
+
+/// Differences of neighbours along an axis, taken so many times, of a value with others in front of
+/// it and behind it; of flags whether neighbours differ.
+pub(super) fn differences(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.tensor(0, "self")?;
+    let axis = node.axis((2, "dim"), -1, x.rank())?;
+    let (before, behind) =
+        (node.optional_tensor(3, "prepend")?, node.optional_tensor(4, "append")?);
+    let mut parts = Vec::new();
+    for part in [before, Some(x), behind].into_iter().flatten() {
+        parts.push(graph.cast(&part, node.dtype()?)?);
+    }
+    let mut value = graph.concat(axis, &parts)?;
+    for _ in 0..node.int(1, "n", 1)? {
+        let extent = value.shape()[axis].clone();
+        if extent.is_zero() {
+            break;
+        }
+        let count = extent - 1;
+        let first = graph.slice_axis(&value, axis, Expr::ZERO, 1, count.clone())?;
+        let second = graph.slice_axis(&value, axis, Expr::ONE, 1, count)?;
+        value = match value.dtype() {
+            DType::Bool => {
+                let same = graph.equal(&first, &second)?;
+                graph.map(ScalarFunction::Not, &[&same])?
+            }
+            _ => graph.sub(&second, &first)?,
+        };
+    }
+    Ok(vec![value])
 }
 
 /// A value with another in the place of a slice of it.

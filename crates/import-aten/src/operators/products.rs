@@ -96,16 +96,55 @@ pub(super) fn convolution_backward(node: &Node<'_>, graph: &mut Graph) -> Lowere
     let is_transposed = node.flag(7, "transposed", false)?;
     let gradient = node.tensor(0, "grad_output")?;
     let sources = [node.tensor(1, "input")?, node.tensor(2, "weight")?];
+    let by_input = match is_transposed {
+        true => None,
+        false => transposed_of(node, graph, (&gradient, &sources[1]), &sources[0], &places)?,
+    };
     let mut results = gradients(graph, &sources, &gradient, |graph, operands| {
         let dtype = gradient.dtype();
         convolved(node, graph, (&operands[0], &operands[1], dtype), &places, is_transposed)
     })?;
+    if let Some(by_input) = by_input {
+        results[0] = by_input;
+    }
     let channels = sources[0].rank() + 1 - sources[1].rank();
     let axes: Vec<usize> = (0..gradient.rank()).filter(|&axis| axis != channels).collect();
     let wide = graph.widen(&gradient)?;
     let bias = graph.reduce_axes(&wide, &axes, Reduction::Sum, false)?;
     results.push(graph.cast(&bias, gradient.dtype())?);
     Ok(results)
+}
+
+/// The gradient of a convolution by its input, which is the transposed convolution of that by its
+/// result: no zeros stand between the elements that are stepped over, and nothing is computed that
+/// falls into the padding. None without a batch.
+fn transposed_of(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    (gradient, w): (&Operand, &Operand),
+    x: &Operand,
+    places: &Places,
+) -> Accepted<Option<Operand>> {
+    let count = w.rank().saturating_sub(2);
+    let kernel = front::constant_shape(&w.shape()[w.rank() - count..]);
+    let (Some(kernel), true) = (kernel, count > 0 && x.rank() == w.rank()) else {
+        return Ok(None);
+    };
+    let kernel: Vec<i64> = kernel.iter().map(|&extent| extent as i64).collect();
+    let strides = node.entries((places.stride, "stride"), count, 1)?;
+    let dilations = node.entries((places.dilation, "dilation"), count, 1)?;
+    let groups = node.int(places.groups, "groups", 1)?;
+    let around = padding(node, places.padding, (&kernel, &dilations))?;
+    let axis = |(axis, pad): (usize, &Padding)| {
+        let begin = match pad {
+            Padding::Given(low, _) => Expr::from(*low),
+            Padding::SameUpper | Padding::SameLower => Expr::ZERO,
+        };
+        TransposedAxis { begin, output: x.shape()[2 + axis].clone() }
+    };
+    let placed: Vec<TransposedAxis> = around.iter().enumerate().map(axis).collect();
+    let (steps, types) = ((&strides[..], &dilations[..]), (groups, gradient.dtype()));
+    front::convolve_transposed(graph, gradient, w, kernel, steps, &placed, types).map(Some)
 }
 
 fn with_bias(node: &Node<'_>, graph: &mut Graph, places: &Places, is_transposed: bool) -> Lowered {
@@ -207,6 +246,15 @@ fn placed(
         TransposedAxis { begin: Expr::from(pad), output: full - Expr::from(2 * pad) }
     };
     (0..kernel.len()).map(axis).collect()
+}
+
+/// A sum of products in index notation.
+pub(super) fn einsum(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let equation = node.text(0, "equation", "")?;
+    let operands = node.tensors(1, "tensors")?;
+    let operands: Option<Vec<Operand>> = operands.into_iter().collect();
+    let operands = operands.ok_or_else(|| unsupported("operands that are left out"))?;
+    Ok(vec![front::einsum(graph, equation, &operands, front::shape_error)?])
 }
 
 /// A sum of products of two vectors.

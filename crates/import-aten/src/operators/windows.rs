@@ -1,8 +1,8 @@
 //! Pooling: reductions of windows.
 
 use front::{
-    Accepted, Graph, Operand, Padding, Windows, max_indices, reduce_windows, unsupported,
-    window_counts,
+    Accepted, Graph, Operand, Padding, PlaceOrder, Windows, max_places, reduce_windows,
+    unsupported, window_counts,
 };
 use sym::Expr;
 use tensor::Reduction;
@@ -56,16 +56,15 @@ pub(super) fn max(node: &Node<'_>, graph: &mut Graph, count: usize) -> Lowered {
     windows.trim(&x.shape()[2..]);
     let lowest = Operand::of_scalar(Reduction::Max.identity(x.dtype()));
     let padded = windows.pad(graph, &x, &lowest)?;
-    let result = reduce_windows(graph, &windows, &padded, Reduction::Max)?;
-    let mut results = vec![graph.reshape(&result, node.shape()?)?];
     if let Some(Some(ty)) = node.call.types.get(1) {
-        // Of places in the whole input those within a channel are wanted.
-        let whole = max_indices(graph, &windows, &x, &padded, false)?;
-        let elements = graph.dimension(x.shape()[2..].iter().product());
-        let within = graph.rem(&whole, &elements)?;
-        results.push(graph.reshape(&within, &ty.shape)?);
+        let found = max_places(graph, &windows, &x, &padded, PlaceOrder::OfChannel)?;
+        return Ok(vec![
+            graph.reshape(&found.0, node.shape()?)?,
+            graph.reshape(&found.1, &ty.shape)?,
+        ]);
     }
-    Ok(results)
+    let result = reduce_windows(graph, &windows, &padded, Reduction::Max)?;
+    Ok(vec![graph.reshape(&result, node.shape()?)?])
 }
 
 /// The mean of each window of `count` axes.

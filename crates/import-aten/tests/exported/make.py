@@ -111,12 +111,23 @@ class Parts(torch.nn.Module):
         return first + third, best.indices, torch.stack(x.unbind(0))
 
 
-class Views(torch.nn.Module):
-    """Writes to memory that another value sees."""
+class Slices(torch.nn.Module):
+    """Writes to slices of values, which the values see."""
 
     def forward(self, x):
         y = x * 1
         y[:, 0].add_(1)
+        y[1:, 1:3].fill_(5)
+        y[0][-1:] *= 2
+        return torch.roll(y, 1, 1), y
+
+
+class Views(torch.nn.Module):
+    """Writes to memory that another value sees otherwise than as a slice."""
+
+    def forward(self, x):
+        y = x * 1
+        y.t().add_(1)
         return y
 
 
@@ -203,6 +214,9 @@ def main():
     ]:
         write(export(module, (given,)), name)
     earlier(State().eval(), x, more)
+    given = torch.randn(3, 4)
+    write(export(Slices(), (given,)), "slices")
+    keep("slices", None, {"x": given}, Slices()(given))
 
 
 def earlier(module, x, more):

@@ -1,7 +1,8 @@
 //! Pooling: padding with what the reduction ignores, then a reduction over windows.
 
 use front::{
-    Accepted, Graph, Operand, Windows, max_indices, reduce_windows, shape_error, window_counts,
+    Accepted, Graph, Operand, PlaceOrder, Windows, max_places, reduce_windows, shape_error,
+    window_counts,
 };
 use graph::Op;
 use sym::Expr;
@@ -25,12 +26,13 @@ pub(super) fn max(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     windows.trim(&x.shape()[2..]);
     let lowest = Operand::of_scalar(Reduction::Max.identity(x.dtype()));
     let padded = windows.pad(graph, x, &lowest)?;
-    let mut results = vec![reduce_windows(graph, &windows, &padded, Reduction::Max)?];
     if node.wants(1) {
         let column_major = node.flag("storage_order", false)?;
-        results.push(max_indices(graph, &windows, x, &padded, column_major)?);
+        let order = if column_major { PlaceOrder::WholeColumnMajor } else { PlaceOrder::Whole };
+        let (greatest, places) = max_places(graph, &windows, x, &padded, order)?;
+        return Ok(vec![greatest, places]);
     }
-    Ok(results)
+    Ok(vec![reduce_windows(graph, &windows, &padded, Reduction::Max)?])
 }
 
 /// The mean of each window, of the elements within the input (and the padding that the model asks

@@ -67,6 +67,18 @@ def condition(node):
     return None
 
 
+def writes_back(node):
+    """Whether a node writes a value to one of the graph's inputs, of the same type."""
+    if node.op != "call_function" or str(node.target) != "aten.copy_.default":
+        return False
+    if len(node.args) != 2 or not all(isinstance(it, torch.fx.Node) for it in node.args):
+        return False
+    place, value = (it.meta.get("val") for it in node.args)
+    are_tensors = isinstance(place, torch.Tensor) and isinstance(value, torch.Tensor)
+    return are_tensors and node.args[0].op == "placeholder" and (
+        place.dtype == value.dtype and tuple(place.shape) == tuple(value.shape))
+
+
 class Words:
     """Sizes as text: ``div`` and ``mod`` are the words for rounded quotients and their rest."""
 
@@ -178,6 +190,8 @@ class Writer:
             inner = value.meta.get("val")
             if is_size(inner) or isinstance(inner, (bool, float)):
                 return self.argument(inner)
+            if writes_back(value):
+                return self.argument(value.args[1])
             if isinstance(inner, (torch.SymBool, torch.SymFloat)):
                 raise Refused(f"a number that follows from sizes, {value.name}")
             return f"%{value.name}"
@@ -230,12 +244,16 @@ class Trace(Writer):
         # For each output: a number of the trace's results and their type, or a function of the
         # symbols.
         self.outputs = []
+        # Results that are written to placeholders: a placeholder's number and a result's.
+        self.updates = []
         # For each symbol that data decide, where a run tells it: a result of the trace and an axis.
         self.found = {}
         # What is asked of sizes: a function of the symbols, and what to say where it is false.
         self.checks = []
         self.nodes = 0
         self._lines, self._declared, self._results = [], [], []
+        # The numbers of placeholders, and, of those that are written to, what to.
+        self._numbers, self._written = {}, {}
         # Symbols that data decide, with the value whose axis has them first.
         self._defined = {}
         number = 0
@@ -243,6 +261,7 @@ class Trace(Writer):
             if node in given or (node.target is operator.getitem and node.args[0] in given):
                 self._given(node)
             elif node.op == "placeholder":
+                self._numbers[node] = number
                 self._placeholder(node, number, number in static)
                 number += 1
             elif node.op == "get_attr":
@@ -296,6 +315,14 @@ class Trace(Writer):
 
     def _call(self, node):
         value = node.meta.get("val")
+        if any(it in self._written for it in node.all_input_nodes):
+            raise Refused(f"node {node.name} ({node.target}): what it reads was written to")
+        if writes_back(node):
+            place, source = node.args
+            self._written[place] = source
+            self.updates.append((self._numbers[place], len(self._results)))
+            self._results.append(self.argument(source))
+            return
         if is_size(value) or isinstance(value, (bool, float, torch.SymBool, torch.SymFloat)):
             return
         asked = condition(node)
@@ -318,10 +345,11 @@ class Trace(Writer):
     def _output(self, values):
         read = {}
         for value in values if isinstance(values, (list, tuple)) else [values]:
+            value = self._written.get(value, value) if isinstance(value, torch.fx.Node) else value
             inner = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
             if isinstance(inner, torch.Tensor):
                 self.outputs.append((len(self._results), inner.dtype))
-                self._results.append(f"%{value.name}")
+                self._results.append(self.argument(value))
             elif isinstance(inner, torch.SymInt):
                 self.outputs.append(_of_size(inner))
                 words = Words()

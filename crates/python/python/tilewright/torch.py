@@ -32,7 +32,7 @@ from . import _native
 from ._model import NO_OPTIONS
 from ._model import options as checked_options
 from ._random import drawing_nodes, dropout
-from ._trace import Refused, Trace, Writer, condition, dtype_name, is_size
+from ._trace import Refused, Trace, Writer, condition, dtype_name, is_size, writes_back
 
 _REPORTS = collections.deque(maxlen=256)
 
@@ -54,6 +54,18 @@ class Report:
     def __repr__(self):
         return (f"<tilewright.torch.Report: {self.nodes} nodes in {self.pieces} pieces, "
                 f"{len(self.eager)} eager, {self.compiles} compiles, {self.seconds:.3f} s>")
+
+    def _repr_html_(self):
+        from ._reports import _table
+
+        names = ("nodes", "pieces", "compiles", "refits", "seconds", "compile_seconds")
+        figures = [getattr(self, name) for name in names]
+        shown = [f"{it:.3f}" if isinstance(it, float) else it for it in figures]
+        text = _table(names, [(True, shown)])
+        if not self.eager:
+            return text
+        rows = [(False, (name, target, why)) for name, target, why in self.eager]
+        return text + "<p>left to PyTorch</p>" + _table(("node", "operator", "why"), rows)
 
 
 def kept_reports():
@@ -96,6 +108,8 @@ def backend(module, example_inputs, *, options=None, mode=None):
     made = aot_autograd(
         fw_compiler=compiler, bw_compiler=compiler, inference_compiler=inference,
         partition_fn=functools.partial(_divided, memory=memory), decompositions=decompositions(),
+        # What a graph writes to its inputs is written where they lie.
+        keep_inference_input_mutations=True,
     )  # fmt: skip
     return made(module, example_inputs)
 
@@ -190,6 +204,8 @@ def _reason(node):
     if node.op == "get_attr" or isinstance(value, (int, torch.SymInt, torch.SymBool)):
         return None
     writer, name = Writer(), str(node.target)
+    if writes_back(node):
+        return None
     try:
         if condition(node) is not None:
             return None
@@ -218,7 +234,8 @@ def _partitioned(module, static, options, report, reasons, drawing):
     class Support(OperatorSupportBase):
         def is_node_supported(self, submodules, node):
             return (
-                node.op == "call_function" and node not in reasons and node not in drawing)
+                node.op == "call_function" and node not in reasons and node not in drawing
+                and not writes_back(node))
 
     placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
     weights = {placeholders[number] for number in static if number < len(placeholders)}
@@ -297,7 +314,7 @@ class _Piece:
             _array(given[it], trace.dtypes[it]) if isinstance(it, int) else _length(symbols[it[0]])
             for it in trace.inputs
         ]
-        outputs = self.native.run(inputs)
+        outputs = self._updated(given, inputs) if trace.updates else self.native.run(inputs)
         for name, (number, axis) in trace.found.items():
             symbols[name] = outputs[number].shape[axis]
         for holds, message in trace.checks:
@@ -307,6 +324,27 @@ class _Piece:
             _tensor(outputs[it[0]], it[1]) if isinstance(it, tuple) else it(symbols)
             for it in trace.outputs
         ]
+
+    def _updated(self, given, inputs):
+        """The outputs of a run, those that the graph writes to its inputs being written there."""
+        trace = self.trace
+        places = {it: place for place, it in enumerate(trace.inputs) if isinstance(it, int)}
+        pairs = [
+            (places[number], result) for number, result in trace.updates
+            if number in places and _is_shared(given[number], trace.dtypes[number])
+        ]  # fmt: skip
+        outputs = self.native.run_updating(inputs, pairs)
+        written = []
+        for number, result in trace.updates:
+            array = outputs[result]
+            if array is None:
+                written.append(given[number])
+            else:
+                with torch.no_grad():
+                    given[number].copy_(_tensor(array, given[number].dtype))
+        if written:
+            torch.autograd.graph.increment_version(written)
+        return outputs
 
     def _settle(self, weights, state):
         """Compiles, or takes note of changed weights."""
@@ -352,6 +390,12 @@ def _array(tensor, dtype=None):
     if tensor.dtype in _AS_BITS:
         tensor = tensor.view(_AS_BITS[tensor.dtype])
     return tensor.numpy()
+
+
+def _is_shared(tensor, dtype):
+    """Whether the array of a tensor is its own memory."""
+    return tensor.dtype == dtype and tensor.is_contiguous() and not (
+        tensor.is_conj() or tensor.is_neg())
 
 
 def _length(count):

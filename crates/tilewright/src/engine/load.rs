@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use base::text::Parser;
 use base::{
@@ -294,6 +294,7 @@ impl Loader {
             symbols,
             given,
             why_alone,
+            sharing: OnceLock::new(),
         })
     }
 

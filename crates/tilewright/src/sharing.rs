@@ -1,0 +1,114 @@
+//! Outputs that may lie where inputs lie: what an optimiser's step makes of its parameters.
+//!
+//! An output may take an input's place if the step that writes it is the only one that does, if no
+//! later step reads the input, and if that step, where it reads the input, is a kernel that may be
+//! given the same memory for both (`loops::may_share`). A program that may end early, because a
+//! kernel checks what it reads, shares nothing: outputs are written whole or not at all.
+//!
+//! Relied upon: the order of a program's steps is the order of their effects.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use loops::{Kernel, Stmt, SymbolKind, may_share, visit};
+use module::Module;
+use program::{Argument, Place, Program, Run, SlotId, Step};
+use sym::Range;
+
+/// Which outputs of a program may lie where which inputs lie.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sharing {
+    /// The last step that reads each input.
+    last_reads: BTreeMap<u32, usize>,
+    /// The step that alone writes each output, and the inputs whose memory it may be given for it.
+    writers: BTreeMap<u32, (usize, BTreeSet<u32>)>,
+}
+
+impl Sharing {
+    /// That of a program of a module.
+    pub(crate) fn of(module: &Module, program: &Program) -> Sharing {
+        let mut found = Sharing::default();
+        let mut several = BTreeSet::new();
+        for (number, step) in program.steps.iter().enumerate() {
+            let (reads, writes) = match step {
+                Step::Barrier => continue,
+                Step::Run(run) if !checks_data(&module.kernels[run.kernel]) => {
+                    let of = |wanted: fn(&Argument) -> bool| {
+                        let chosen = run.arguments.iter().filter(move |it| wanted(it));
+                        chosen.map(|it| it.address.slot).collect::<Vec<SlotId>>()
+                    };
+                    (of(|argument| argument.reads), of(|argument| argument.writes))
+                }
+                Step::Copy { source, destination, .. } => {
+                    (vec![source.slot], vec![destination.slot])
+                }
+                Step::Move(moved) => (vec![moved.source.slot], vec![moved.destination.slot]),
+                _ => return Sharing::default(),
+            };
+            for slot in reads {
+                if let Place::Input(input) = program.slots[slot].place {
+                    found.last_reads.insert(input, number);
+                }
+            }
+            for slot in writes {
+                let Place::Output(output) = program.slots[slot].place else { continue };
+                let alike = match step {
+                    Step::Run(run) => alike(&module.kernels[run.kernel], program, run, slot),
+                    _ => BTreeSet::new(),
+                };
+                if found.writers.insert(output, (number, alike)).is_some() {
+                    several.insert(output);
+                }
+            }
+        }
+        found.writers.retain(|output, _| !several.contains(output));
+        found
+    }
+
+    /// Whether an output may lie where an input lies.
+    pub(crate) fn allows(&self, input: usize, output: usize) -> bool {
+        let (Ok(input), Ok(output)) = (u32::try_from(input), u32::try_from(output)) else {
+            return false;
+        };
+        let Some((writer, alike)) = self.writers.get(&output) else { return false };
+        match self.last_reads.get(&input) {
+            Some(last) => last < writer || last == writer && alike.contains(&input),
+            None => true,
+        }
+    }
+}
+
+/// Whether a kernel may end a run because of what it reads.
+fn checks_data(kernel: &Kernel) -> bool {
+    let mut found = false;
+    visit::walk(&kernel.body, &mut |stmt| {
+        let Stmt::Let { symbol, .. } = stmt else { return };
+        if let SymbolKind::Value { range, .. } = &kernel.symbols[*symbol].kind {
+            found |= range.is_some_and(|range| range != Range::ALL);
+        }
+    });
+    found
+}
+
+/// The inputs whose memory a run of a kernel may be given for the output in this slot.
+fn alike(kernel: &Kernel, program: &Program, run: &Run, slot: SlotId) -> BTreeSet<u32> {
+    let starts = |argument: &Argument| argument.address.offset.is_zero();
+    let parameters = || run.arguments.iter().zip(&kernel.parameters);
+    let mut outputs = parameters().filter(|(argument, _)| argument.address.slot == slot);
+    let (Some((argument, &written)), None) = (outputs.next(), outputs.next()) else {
+        return BTreeSet::new();
+    };
+    if !starts(argument) {
+        return BTreeSet::new();
+    }
+    let of = |input: u32| {
+        let is_input =
+            |argument: &Argument| program.slots[argument.address.slot].place == Place::Input(input);
+        let mut reads = parameters().filter(|(argument, _)| is_input(argument));
+        reads.all(|(argument, read)| starts(argument) && may_share(kernel, *read, written))
+    };
+    let inputs = run.arguments.iter().filter_map(|it| match program.slots[it.address.slot].place {
+        Place::Input(input) => Some(input),
+        _ => None,
+    });
+    inputs.filter(|&input| of(input)).collect()
+}
