@@ -7,8 +7,8 @@
 //! instruction](Instruction::find_in) if it does the same to elements of its own. How an
 //! instruction is encoded is a row of the back end's.
 //!
-//! An operand's elements may come out of memory through functions of bits with integers that are the
-//! same for all of them (`shr(a[e], 4) & 15`): such fields are had in whole vectors at once.
+//! An operand's elements may come out of memory through functions of bits with integers that are
+//! the same for all of them (`shr(a[e], 4) & 15`): such fields are had in whole vectors at once.
 //!
 //! Invariants: rows have names of their own, which are those of their kernels; their kernels
 //! verify.

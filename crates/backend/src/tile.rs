@@ -197,5 +197,5 @@ fn overlap_penalty(area: &Area, overlap: bool) -> f64 {
 /// How many pieces of `b` cover `a`, for an `a` that is not negative.
 #[must_use]
 pub fn div_ceil(a: i64, b: i64) -> i64 {
-    (a + b - 1) / b
+    (a - 1).div_euclid(b) + 1
 }

@@ -43,9 +43,12 @@ pub(crate) struct ModelArguments {
     #[arg(long, default_value = "f32", value_name = "PRECISION", help_heading = TARGET)]
     precision: PrecisionArgument,
 
-    /// Numbers that products with weights of few bits in blocks take their data in: as the model has
-    /// them, or rounded to 8 bits a block
+    /// Data of products with weights in blocks
+    ///
+    /// Products with weights of few bits in blocks take data as the model has them, or rounded to 8
+    /// bits, with a scale for each block.
     #[arg(long, default_value = "as-given", value_name = "NUMBERS", help_heading = TARGET)]
+    #[arg(hide_short_help = true)]
     activations: ActivationsArgument,
 
     /// Leaves out an optimisation

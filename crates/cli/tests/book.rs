@@ -31,8 +31,10 @@ fn examples_print_what_they_say() {
         let text = std::fs::read_to_string(&page).expect("a page");
         // A page's commands share a folder: what one writes, the next may read.
         let folder = Folder::new();
-        let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../models");
-        std::os::unix::fs::symlink(models, folder.path().join("models")).expect("a link");
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for part in ["crates", "models"] {
+            std::os::unix::fs::symlink(root.join(part), folder.path().join(part)).expect("a link");
+        }
         for command in console_commands(&text) {
             let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
             let place = format!("{}:{}", page.display(), command.line);

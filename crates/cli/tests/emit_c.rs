@@ -111,7 +111,9 @@ fn sources_for_small_cores_hold_their_constants_and_compute_the_same_bytes() {
         assert!(!own.join("weights.bin").exists(), "{target}");
         let code = std::fs::read_to_string(own.join("model.c")).expect("reads");
         assert!(code.contains(instruction), "{target}");
-        assert!(!code.contains("double"), "{target}");
+        // Cores without a fused multiply-add have one in software, above the kernels.
+        let kernels = code.find("static void kernel_").expect("kernels");
+        assert!(!code[kernels..].contains("double"), "{target}");
         build_c_program(&own, &[]);
         run_c_program(&own, std::slice::from_ref(&image));
         let actual = read(&format!("{target}/y.npy"));

@@ -597,7 +597,9 @@ proptest! {
             );
             let extent = [("M", rows), ("N", columns), ("K", depth), ("B", blocks)];
             extent.iter().fold(text, |text, (name, extent)| {
-                [format!("[{name},"), format!(" {name}]"), format!(" {name},"), format!(": {name} ")]
+                let forms = [("[", ","), (" ", "]"), (" ", ","), (": ", " ")];
+                forms
+                    .map(|(before, behind)| format!("{before}{name}{behind}"))
                     .iter()
                     .fold(text, |text, from| {
                         text.replace(from, &from.replace(name, &extent.to_string()))

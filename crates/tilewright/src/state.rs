@@ -140,7 +140,7 @@ impl Executable {
                     let message = format!("the model has no input or output `{name}`");
                     Diagnostic::error(codes::UNKNOWN_INPUT, message)
                         .because(format!("the options say that `{output}` updates `{input}`"))
-                        .remedy("use the names that `tilewright info` shows")
+                        .remedy("use the names of `Executable::inputs` and `Executable::outputs`")
                 })
             };
             let (input, output) = (place(self.inputs(), input)?, place(self.outputs(), output)?);

@@ -1,8 +1,8 @@
 //! Loops that are instructions: what `backend` describes as loops, and how it is encoded here.
 //!
 //! The loop says which elements each lane takes and what it adds to. An operand's elements fill a
-//! 32-bit lane, so they are loaded as one, and what functions of bits make of them is made of all at
-//! once.
+//! 32-bit lane, so they are loaded as one, and what functions of bits make of them is made of all
+//! at once.
 
 use std::rc::Rc;
 

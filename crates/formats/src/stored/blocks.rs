@@ -30,8 +30,9 @@ const QUAD: i64 = 4;
 /// Bytes that a number is cut into.
 const LIMBS: i64 = 3;
 
-/// The largest of the integers that the highest byte of a block's numbers becomes. With half of each
-/// byte's range added to each byte they are still not negative, however their quotient is rounded.
+/// The largest of the integers that the highest byte of a block's numbers becomes. With half of
+/// each byte's range added to each byte they are still not negative, however their quotient is
+/// rounded.
 const LARGEST: f64 = 127.0;
 
 /// What half of each byte's range comes to.

@@ -14,8 +14,9 @@
 //! Legal: the buffer is local, written by one store alone, in a nest of loops and nothing else, at
 //! an index that is one of the nest's variables, each a different one, along every axis (or zero
 //! along an axis of extent 1); it is only loaded from otherwise, after the nest and in the same
-//! block, of the kernel or of a loop; what its value loads is not written after the nest there. A product must not become the operand of a floating-point
-//! sum that would then be a fused multiply-add.
+//! block, of the kernel or of a loop; what its value loads is not written after the nest there. A
+//! product must not become the operand of a floating-point sum that would then be a fused
+//! multiply-add.
 
 use std::collections::{BTreeMap, BTreeSet};
 
