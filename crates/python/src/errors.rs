@@ -3,6 +3,7 @@
 use pyo3::prelude::*;
 use tilewright::{Diagnostics, Result, catch_internal_errors};
 
+use crate::endings::detached;
 use crate::forks::Stay;
 
 /// The exception for a refusal: it carries every diagnostic with all its parts.
@@ -28,5 +29,5 @@ pub(crate) fn unlocked<T: Send>(
         let _stay = Stay::begin();
         catch_internal_errors(work)
     };
-    py.detach(inside).map_err(|refused| exception(py, &refused))
+    detached(py, inside).map_err(|refused| exception(py, &refused))
 }

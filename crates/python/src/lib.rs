@@ -3,11 +3,13 @@
 //! It is thin. A model is a [`model::Model`]; values of Python become values of the compiler and
 //! back in `values`, memory that both share in `memory`, diagnostics become exceptions in `errors`.
 //! All that is shaped after another package, and every conversion that takes more than sharing
-//! memory, is Python (`python/tilewright`). `forks` makes forks safe.
+//! memory, is Python (`python/tilewright`). `forks` makes forks
+//! safe, `endings` the end of the interpreter.
 //!
 //! Invariants: the interpreter lock is held while Python's objects are touched, and released while
 //! a model is compiled, run or looked at; no panic crosses into Python.
 
+mod endings;
 mod errors;
 mod forks;
 mod inspections;
@@ -23,6 +25,7 @@ use pyo3::prelude::*;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add_function(wrap_pyfunction!(endings::before_end, module)?)?;
     module.add_function(wrap_pyfunction!(forks::before_fork, module)?)?;
     module.add_function(wrap_pyfunction!(forks::after_fork, module)?)?;
     module.add_class::<model::Model>()?;

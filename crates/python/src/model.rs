@@ -15,6 +15,7 @@ use tilewright::{
     Diagnostics, Executable, Kind, Port, PortExtent, Tensor, Value, catch_internal_errors,
 };
 
+use crate::endings::detached;
 use crate::errors::{exception, unlocked};
 use crate::forks::Stay;
 use crate::options::options;
@@ -111,7 +112,7 @@ pub(crate) fn interruptible<T: Send + 'static>(
             let receiver = receiver.lock().unwrap_or_else(PoisonError::into_inner);
             receiver.recv_timeout(BETWEEN_SIGNALS)
         };
-        match py.detach(wait) {
+        match detached(py, wait) {
             Ok(outcome) => return outcome.map_err(|refused| exception(py, &refused)),
             Err(RecvTimeoutError::Timeout) => py.check_signals()?,
             Err(RecvTimeoutError::Disconnected) => {

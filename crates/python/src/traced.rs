@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyList};
 use tilewright::{DType, Executable, Limits, Port, Tensor, Value};
 
+use crate::endings::detached;
 use crate::errors::{exception, unlocked};
 use crate::forks::Stay;
 use crate::model::interruptible;
@@ -149,6 +150,6 @@ impl Traced {
             let mut executable = self.executable.write().unwrap_or_else(PoisonError::into_inner);
             tilewright::catch_internal_errors(|| executable.refit())
         };
-        py.detach(refit).map_err(|refused| exception(py, &refused))
+        detached(py, refit).map_err(|refused| exception(py, &refused))
     }
 }

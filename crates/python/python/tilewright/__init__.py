@@ -8,6 +8,7 @@
 :mod:`tilewright._session` for what is there.
 """
 
+import atexit as _atexit
 import os as _os
 
 from . import _native
@@ -66,6 +67,8 @@ if hasattr(_os, "register_at_fork"):
         after_in_parent=lambda: _native.after_fork(False),
         after_in_child=lambda: _native.after_fork(True),
     )
+
+_atexit.register(_native.before_end)
 
 __version__ = _native.__version__
 runs_here = _native.runs_here
