@@ -18,6 +18,7 @@
 /* That elements are stored before they are read was checked where this was generated; what a model
    compares may be known before it runs. */
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wtautological-compare"
 #pragma GCC diagnostic ignored "-Wtype-limits"
 /* What stands for vectors or instructions is not called where there are some. */
 #pragma GCC diagnostic ignored "-Wunused-function"
