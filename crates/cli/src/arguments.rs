@@ -46,7 +46,7 @@ pub(crate) struct ModelArguments {
     /// Data of products with weights in blocks
     ///
     /// Products with weights of few bits in blocks take data as the model has them, or rounded to 8
-    /// bits, with a scale for each block.
+    /// bits, with a scale for each block, on targets that multiply bytes.
     #[arg(long, default_value = "as-given", value_name = "NUMBERS", help_heading = TARGET)]
     #[arg(hide_short_help = true)]
     activations: ActivationsArgument,

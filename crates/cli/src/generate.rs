@@ -56,10 +56,10 @@ pub(crate) struct SamplingArguments {
     #[arg(long, value_name = "N", default_value_t = 0)]
     top_k: usize,
     /// The likeliest tokens count that together are at least so likely
-    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = amount)]
+    #[arg(long, value_name = "P", default_value_t = 1.0, value_parser = share)]
     top_p: f32,
     /// Tokens count that are at least so many times as likely as the likeliest
-    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = amount)]
+    #[arg(long, value_name = "P", default_value_t = 0.0, value_parser = share)]
     min_p: f32,
     /// Divides the logits of tokens that came shortly before
     #[arg(long, value_name = "X", default_value_t = 1.0, value_parser = factor)]
@@ -83,6 +83,13 @@ fn amount(text: &str) -> Result<f32, String> {
         Ok(amount) if amount >= 0.0 && amount.is_finite() => Ok(amount),
         _ => Err("expected a number, 0 or more".to_owned()),
     }
+}
+
+fn share(text: &str) -> Result<f32, String> {
+    amount(text).and_then(|share| match share <= 1.0 {
+        true => Ok(share),
+        false => Err("expected a number from 0 to 1".to_owned()),
+    })
 }
 
 fn factor(text: &str) -> Result<f32, String> {

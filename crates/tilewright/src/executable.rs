@@ -225,12 +225,14 @@ impl Executable {
     /// place of those.
     ///
     /// # Errors
-    /// As [`Self::run`]; then no input has changed.
+    /// As [`Self::run`]; then no input has changed. `TW0202` for updates of inputs or outputs that
+    /// the model does not have, or of one twice.
     pub fn run_updating(
         &self,
         inputs: &[Tensor],
         updates: &mut [Update<'_>],
     ) -> Result<Vec<Option<Tensor>>> {
+        self.check_updates(inputs.len(), updates)?;
         let (variant, segment) = self.only_segment(inputs)?;
         if let Some(segment) = segment {
             let mut given: Vec<Option<&Tensor>> = inputs.iter().map(Some).collect();
@@ -253,6 +255,25 @@ impl Executable {
             }
         }
         Ok(outputs)
+    }
+
+    /// Refuses updates of what is not there, or of one thing twice.
+    fn check_updates(&self, inputs: usize, updates: &[Update<'_>]) -> Result<()> {
+        let outputs = self.outputs().len();
+        let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
+        for Update { input, output, .. } in updates {
+            let is_there = *input < inputs && *output < outputs;
+            if !is_there || !read.insert(*input) || !written.insert(*output) {
+                let message = format!("output {output} cannot take the place of input {input}");
+                return Err(Diagnostic::error(codes::UNKNOWN_INPUT, message)
+                    .because(format!(
+                        "there are {inputs} inputs and {outputs} outputs, each updated once"
+                    ))
+                    .remedy("give each update an input and an output of its own")
+                    .into());
+            }
+        }
+        Ok(())
     }
 
     /// Takes note that elements of the weights have changed where they lie: computes anew what is

@@ -10,7 +10,7 @@ use graph::{Function, FunctionBuilder, Op, TensorType, Type};
 use module::Module;
 use sym::{Expr, Range};
 use tensor::{DType, Reduction, ScalarFunction};
-use tilewright::{Executable, Options, Tensor, compile_module, runs_here};
+use tilewright::{Executable, Options, Tensor, Update, compile_module, runs_here};
 
 /// `present = past` with rows written at places, and `sums` of its columns; where `twice`, also
 /// `before`, the sums of what was there.
@@ -172,4 +172,20 @@ fn past_and_present_of_an_onnx_model_are_one_buffer() {
     let keys = floats(&state.value("keys").expect("keys"));
     assert_eq!(&keys[..4], [0.0, 1.0, 2.0, 3.0]);
     assert_eq!(&keys[24 + 16..24 + 20], [6.0, 7.0, 8.0, 9.0]);
+}
+
+#[test]
+fn updates_of_what_is_not_there_or_twice_are_refused() {
+    let Some(executable) = compiled(cache(false), &[]) else { return };
+    let inputs = vec![Tensor::from_slice(&[1], &[0_i64]); 3];
+    let refused = |places: &[(usize, usize)]| {
+        let mut memory = vec![[0_u8; 8]; places.len()];
+        let mut updates: Vec<Update<'_>> = (places.iter().zip(&mut memory))
+            .map(|(&(input, output), memory)| Update { input, output, memory })
+            .collect();
+        executable.run_updating(&inputs, &mut updates).expect_err("a refusal").to_string()
+    };
+    for places in [&[(3, 0)][..], &[(0, 9)], &[(0, 0), (1, 0)], &[(0, 0), (0, 1)]] {
+        assert!(refused(places).contains("TW0202"), "{places:?}");
+    }
 }
