@@ -183,8 +183,30 @@ impl Ranges {
                         self.narrow(&(-dividend.as_ref() + most));
                     }
                 }
+                Atom::Mod(dividend, divisor) => {
+                    let Some(n) = divisor.as_constant().filter(|n| *n > 0) else { continue };
+                    self.learn_dividend(dividend, n, range);
+                }
                 _ => {}
             }
+        }
+    }
+
+    /// Learns that an end of a dividend's range is nearer where its remainder by `n` is not one of
+    /// `remainders`: of at most 15, with a remainder of at most 2 by 4, it is at most 14.
+    fn learn_dividend(&mut self, dividend: &Expr, n: i64, remainders: Range) {
+        let Range { min, max } = self.bounds(dividend);
+        let nearest = |end: i64, remainder: i64| {
+            let is_near = end.unsigned_abs() < 1 << 62 && (0..n.min(1 << 62)).contains(&remainder);
+            is_near.then(|| end - end.rem_euclid(n) + remainder)
+        };
+        match nearest(max, remainders.max) {
+            Some(most) if most < max => self.learn(-dividend + most),
+            _ => {}
+        }
+        match nearest(min, remainders.min) {
+            Some(least) if least > min => self.learn(dividend.clone() - least),
+            _ => {}
         }
     }
 
