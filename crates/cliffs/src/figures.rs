@@ -13,6 +13,9 @@ pub(crate) const FAR_BEHIND: f64 = 5.0;
 pub(crate) const SLOW: f64 = 4.0;
 pub(crate) const AS_PREDICTED: f64 = 1.5;
 
+/// Why a peer's time says nothing of a model in f64.
+pub(crate) const IN_F32: &str = "computes f64 in f32";
+
 /// A model's figures. Times are in microseconds, the least of several repeats.
 #[derive(Clone, Debug, Default)]
 pub struct Figures {

@@ -13,10 +13,10 @@ use inspect::{Ceilings, explain_beneath};
 use tensor::{DType, Tensor};
 use tilewright::{Executable, Options, catch_internal_errors, compare, compile_bytes};
 
-use crate::figures::{Figures, KernelFigures};
+use crate::figures::{Figures, IN_F32, KernelFigures};
 use crate::model::{bytes, values};
 use crate::outline::Outline;
-use crate::peers::Peers;
+use crate::peers::{Loaded, Peers};
 use crate::watch::Watch;
 
 /// Seconds of a window, and rounds of a repeat.
@@ -125,7 +125,15 @@ impl Measurer {
         let loaded = self.peers.load(&path, &ours.inputs[0]);
         let theirs = loaded.iter().filter_map(|(_, output)| output.as_ref().ok()?.as_ref());
         (figures.deviation, figures.wrong) = difference(&ours.outputs[0], theirs);
-        let time = |(name, it): (String, Result<_, _>)| (name, it.map(|_| f64::INFINITY));
+        let time = |(name, it): (String, Loaded)| {
+            let precise = |output: Option<Tensor>| match output {
+                Some(output) if is_rounded(&output) && !is_rounded(&ours.outputs[0]) => {
+                    Err(IN_F32.to_owned())
+                }
+                _ => Ok(f64::INFINITY),
+            };
+            (name, it.and_then(precise))
+        };
         figures.peers = loaded.into_iter().map(time).collect();
         for repeat in 0..REPEATS {
             self.rounds(&mut ours, &mut figures)?;
@@ -218,6 +226,13 @@ impl Ours {
         }
         Ok(least)
     }
+}
+
+/// Whether each of the f64 numbers is one of f32: where ours are not, they were computed in f32,
+/// which is another function, with half the bytes and twice the lanes.
+fn is_rounded(output: &Tensor) -> bool {
+    let Some(numbers) = output.as_slice::<f64>() else { return false };
+    numbers.iter().all(|&number| number.is_nan() || f64::from(number as f32) == number)
 }
 
 /// How far ours is from what the nearest peer gave, in the norm; and how, if that is too far.

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 
 use crate::draw;
 use crate::figures::{
-    AS_PREDICTED, BEHIND, FAR_BEHIND, Figures, Finding, KernelFigures, LEAST_KERNEL, LEAST_RUN,
-    SLOW,
+    AS_PREDICTED, BEHIND, FAR_BEHIND, Figures, Finding, IN_F32, KernelFigures, LEAST_KERNEL,
+    LEAST_RUN, SLOW,
 };
 use crate::results::{Outcome, Results};
 
@@ -92,22 +92,40 @@ fn peers(text: &mut String, figures: &[(u64, &Figures)]) {
         percent(above(1.0), ratios.len()),
         ratios.last().copied().unwrap_or(0.0),
     );
-    let mut names: BTreeMap<&str, (usize, f64, usize)> = BTreeMap::new();
-    for (name, time) in figures.iter().flat_map(|(_, it)| &it.peers) {
-        names.entry(name).or_default().2 += usize::from(time.is_err());
-    }
+    let mut names: BTreeMap<&str, OfPeer> = BTreeMap::new();
     for (_, it) in figures {
         for (name, time) in &it.peers {
-            let Ok(time) = time else { continue };
             let entry = names.entry(name).or_default();
-            entry.0 += 1;
-            entry.1 += (time.max(LEAST_RUN) / it.run.max(LEAST_RUN)).ln();
+            match time {
+                Ok(time) => {
+                    entry.models += 1;
+                    entry.sum += (time.max(LEAST_RUN) / it.run.max(LEAST_RUN)).ln();
+                }
+                Err(reason) if reason == IN_F32 => entry.in_f32 += 1,
+                Err(_) => entry.refused += 1,
+            }
         }
     }
-    for (name, (count, sum, refused)) in names {
-        let mean = (sum / count.max(1) as f64).exp();
-        _ = writeln!(text, "  {name}: {mean:.3} of {count} models; it refused {refused}");
+    for (name, OfPeer { models, sum, refused, in_f32 }) in names {
+        let mean = (sum / models.max(1) as f64).exp();
+        _ = writeln!(
+            text,
+            "  {name}: {mean:.3} of {models} models; it refused {refused}, {IN_F32} {in_f32}"
+        );
     }
+}
+
+/// A peer over all models.
+#[derive(Default)]
+struct OfPeer {
+    /// Models that it runs.
+    models: usize,
+    /// Of the logarithms of its times over ours.
+    sum: f64,
+    /// Models that it does not run.
+    refused: usize,
+    /// Models of f64 that it runs as others.
+    in_f32: usize,
 }
 
 fn kernels(text: &mut String, figures: &[(u64, &Figures)]) {
