@@ -234,14 +234,19 @@ impl Walk<'_> {
                 all
             }
             Stmt::Let { symbol, value } => {
-                let (work, depends) = self.value(value);
+                let (mut work, depends) = self.value(value);
                 self.depends[*symbol] = depends.loops;
+                if self.in_half_registers() {
+                    work.of_half_registers();
+                }
                 Straight::of(work)
             }
             Stmt::Store { buffer, index, value } => {
                 let to = self.kernel.buffers[*buffer].dtype;
                 // Narrow elements of which nothing but bits is computed stay as they are.
-                self.packed = to.bits() < 32 && is_packed(self.kernel, value, to);
+                self.packed = to.bits() < 32
+                    && is_packed(self.kernel, value, to)
+                    && self.tuples(*buffer, index).is_none();
                 let mut work = self.value(value).0;
                 work.add(&self.store(*buffer, index));
                 match value {
@@ -251,6 +256,10 @@ impl Walk<'_> {
                     _ => {}
                 }
                 self.packed = false;
+                // Narrow elements are stored one vector a cycle, whatever it holds.
+                if to.bits() >= 32 && self.in_half_registers() {
+                    work.of_half_registers();
+                }
                 if let Scope::Scratch = self.kernel.buffers[*buffer].scope {
                     // What is read next.
                     work.latency += self.target.machine.store_to_load;
@@ -334,6 +343,9 @@ impl Walk<'_> {
         if !in_registers {
             work.add(&self.load(buffer, index).0);
             work.add(&self.store(buffer, index));
+        }
+        if self.in_half_registers() {
+            work.of_half_registers();
         }
         let step = latency + if in_registers { 0.0 } else { to_load };
         let innermost = self.around.iter().rposition(|around| !around.is_straight());

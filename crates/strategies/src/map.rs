@@ -3,24 +3,30 @@
 //! Neighbouring loops that every access walks as one are fused, the loop along which the result is
 //! contiguous is run in vectors, the others are shared among workers. Where an operand is
 //! contiguous along another loop (a transpose), both loops are cut so that a tile uses whole cache
-//! lines of both sides.
+//! lines of both sides; where a few narrow elements of the result lie side by side, they are put into
+//! lanes that hold them all.
 
 use backend::Target;
 use loops::Scope;
 use loops::visit::Effect;
 use schedule::Schedule;
+use tensor::DType;
 
 use crate::fuse::fuse_neighbours;
 use crate::given::{Given, Refused};
 use crate::hand::{Hand, SHARED};
 use crate::naive::WORTH_CODE;
 use crate::point::Point;
-use crate::structure::Nest;
+use crate::structure::{Motion, Nest};
 use crate::vectors::{VECTORS, lanes, split_any, split_apart};
 
 /// Uses of elements in a block that has work enough for a turn, and values enough for the
 /// registers, with a single vector.
 const MANY_USES: usize = 16;
+
+/// Bits of a lane, and the fewest that are worth filling with several elements each.
+const LANE: i64 = 32;
+const LEAST_TUPLES: i64 = 4;
 
 /// Elements along each side of a tile of a transpose: a cache line of f32.
 pub(super) const TILE: i64 = 16;
@@ -82,6 +88,9 @@ fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<
         let remark = "no loop is contiguous in the result".to_owned();
         return Ok(hand.share_if_independent(&names, SHARED, remark));
     };
+    if let Some(other) = in_tuples(hand, nest, vector) {
+        return tuples(hand, nest, vector, other, target);
+    }
     if let Some(other) = transposed(nest, vector) {
         return transpose(hand, nest, vector, other, once);
     }
@@ -108,6 +117,51 @@ pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
         let loop_at = &nest.loops[at];
         (nest.loads().filter(|access| access.motion(loop_at).is_vector()).count(), at)
     })
+}
+
+/// The loop along which all loads are contiguous, and the stores next to each other, where the
+/// narrow elements of a result that lie side by side along the vector loop fill a lane of 32 bits.
+fn in_tuples(hand: &Hand<'_>, nest: &Nest, vector: usize) -> Option<usize> {
+    let along = &nest.loops[vector];
+    let mut writes = nest.writes();
+    let (write, None) = (writes.next()?, writes.next()) else { return None };
+    let dtype = hand.kernel().buffers[write.buffer].dtype;
+    let bits = i64::from(dtype.bits());
+    let fills = [8, 16].contains(&bits) && bits * along.extent == LANE && dtype != DType::F16;
+    if !fills || along.is_free() || nest.guards.contains(&along.variable) {
+        return None;
+    }
+    (0..nest.loops.len()).rev().find(|&at| {
+        let other = &nest.loops[at];
+        let next = Motion::Steady { stride: along.extent, block: None };
+        at != vector
+            && other.extent >= LEAST_TUPLES
+            && write.motion(other) == next
+            && nest.loads().all(|access| access.motion(other).is_vector())
+    })
+}
+
+/// Vectors along the other loop for each of the elements that lie side by side.
+fn tuples(
+    hand: &mut Hand<'_>,
+    nest: &Nest,
+    vector: usize,
+    other: usize,
+    target: &Target,
+) -> Result<String, Refused> {
+    let name = |at: usize| nest.loops[at].name.clone();
+    let (along, other_name) = (name(vector), name(other));
+    let lanes = 8 * i64::from(target.vector_bytes) / LANE;
+    let width = if nest.uses >= MANY_USES { lanes } else { VECTORS * lanes };
+    let (split, inner) = split_any(hand, &other_name, width)?;
+    let rest = (0..nest.loops.len()).filter(|at| *at != vector && *at != other).map(name);
+    let outer: Vec<String> = rest.chain(split).collect();
+    hand.reorder(&[outer.clone(), vec![along.clone(), inner.clone()]].concat())?;
+    hand.vectorise(&inner)?;
+    hand.unroll(&along)?;
+    let remark =
+        format!("vectors along {other_name}, {} elements a lane", nest.loops[vector].extent);
+    Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 
 /// The loop along which a load is contiguous that is not along the vector loop.

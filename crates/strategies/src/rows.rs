@@ -404,9 +404,6 @@ fn sum_in_registers(
     if !combines || summed.is_empty() || found.is_free() || hand.is_guard(&found.name) {
         return Err("it sums nothing".into());
     }
-    if !nest.loads().all(|access| access.motion(found).is_vector()) {
-        return Err("each lane takes a load".into());
-    }
     let outer: Vec<String> = others().filter(|other| !is_summed(other)).map(name).collect();
     if outer.is_empty() && is_aligned(hand.kernel(), write.buffer) {
         return Err("its accumulators can be in registers altogether".into());

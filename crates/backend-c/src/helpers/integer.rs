@@ -75,12 +75,12 @@ impl Helpers {
         self.define(format!("tw_{stem}_{dtype}"), |_, name| {
             let ty = value_type(dtype);
             let (comment, nan) = match dtype.is_float() {
-                true => ("/* NaN if either operand is. */\n", " || a != a"),
+                true => ("/* NaN if either operand is. */\n", " || b != b"),
                 false => ("", ""),
             };
             format!(
                 "{comment}static {ty} {name}({ty} a, {ty} b)\n{{\n  \
-                return a {sign} b{nan} ? a : b;\n}}\n"
+                return b {sign} a{nan} ? b : a;\n}}\n"
             )
         })
     }

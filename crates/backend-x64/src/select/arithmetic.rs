@@ -243,9 +243,11 @@ impl Selector<'_> {
                 return self.binary(op, first, second);
             }
         }
-        let extreme = self.binary(op, a, b);
-        let nan = self.compare_floats(FLOAT_UNORDERED, a, a);
-        self.blend_vectors(nan, extreme, a)
+        // The first operand is what a reduction keeps: the next step waits for the extreme and the
+        // blend alone.
+        let extreme = self.binary(op, b, a);
+        let nan = self.compare_floats(FLOAT_UNORDERED, b, b);
+        self.blend_vectors(nan, extreme, b)
     }
 
     pub(crate) fn compare_floats(&mut self, predicate: i64, a: Vector, b: Vector) -> Mask {

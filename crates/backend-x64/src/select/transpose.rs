@@ -13,7 +13,9 @@
 //! Only elements are loaded that the loop loads in any case: no condition in the body of the
 //! written-out loop may depend on its turn. Columns are remembered as loaded values are.
 //!
-//! Stores to `out[j, i]` wait in the same way until a block's last column is there. Only those wait
+//! Stores to `out[j, i]` wait in the same way until a block's last column is there. Where the columns
+//! are all that lies side by side in a row, and fill 32 bits (two of 16, four of 8), they are shifted
+//! to their places in lanes of that width instead, which lie in memory as they are. Only those wait
 //! that nothing in the loop's body could see or overwrite: those of a buffer that it stores to once
 //! and does not load, of which no two turns or lanes share an element.
 
@@ -22,6 +24,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use loops::visit::{walk, walk_values};
 use loops::{BufferId, Condition, Loop, LoopKind, ScalarExpr, Stmt};
 use sym::{Expr, SymbolId};
+use tensor::DType;
 
 use super::Selector;
 use super::index::{Binding, Factors, Linear};
@@ -31,6 +34,9 @@ use crate::vcode::{Inst, Lane, Opcode, RegisterType, VRegId};
 
 /// Fewest columns for which a block is worth transposing.
 const LEAST_COLUMNS: i64 = 4;
+
+/// Bytes of a lane that narrow elements side by side fill.
+const TUPLE: i64 = 4;
 
 /// A loop that is being written out, of which each turn does the same.
 pub(super) struct WrittenOut {
@@ -73,7 +79,7 @@ impl Block {
 
 /// A loop to be written out, if each turn does the same.
 pub(super) fn written_out(inner: &Loop, extent: i64, depth: u32) -> Option<WrittenOut> {
-    if extent < LEAST_COLUMNS {
+    if extent < 2 {
         return None;
     }
     let mut conditional = false;
@@ -189,12 +195,19 @@ impl Selector<'_> {
         let columns = (written.extent - first).min(count);
         let apart = linear.lane_step.abs() >= written.extent * bytes;
         let may_wait = written.waiting.contains(&buffer) && written.depth == self.builder.depth();
-        let whole = self.builder.has_masks() || bytes >= 4 || columns == count;
-        if !(full && apart && may_wait && whole)
-            || lanes < 4
-            || linear.irregular
-            || columns < LEAST_COLUMNS
-        {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let in_tuples = bytes < TUPLE
+            && written.extent * bytes == TUPLE
+            && linear.lane_step == TUPLE
+            && dtype != DType::F16;
+        let fits = match in_tuples {
+            true => self.builder.has_masks() || mask == Mask::Constant(all_lanes(lanes)),
+            false => {
+                let whole = self.builder.has_masks() || bytes >= 4 || columns == count;
+                whole && columns >= LEAST_COLUMNS
+            }
+        };
+        if !(full && apart && may_wait && fits) || lanes < 4 || linear.irregular {
             return false;
         }
         let start = Linear { constant: linear.constant - (turn - first) * bytes, ..linear.clone() };
@@ -221,7 +234,10 @@ impl Selector<'_> {
         self.waiting[at].columns.push(column);
         if self.waiting[at].columns.len() as i64 == columns {
             let block = self.waiting.remove(at);
-            self.store_block(block);
+            match in_tuples {
+                true => self.store_tuples(block),
+                false => self.store_block(block),
+            }
         }
         true
     }
@@ -255,6 +271,37 @@ impl Selector<'_> {
             let value = Vector { item: Item::Register(value), lane, lanes };
             self.store_contiguous(buffer, address, Evaluated::Vector(value), on, lanes);
         }
+        self.forget(buffer);
+    }
+
+    /// Stores columns of narrow elements that lie side by side, a row a lane.
+    fn store_tuples(&mut self, block: Waiting) {
+        let Waiting { buffer, start, rows, lanes, lane, columns } = block;
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let (all, bits) = (8 * TUPLE, 8 * self.element_bytes(buffer) as i64);
+        let mut tuples: Option<Vector> = None;
+        for (at, column) in columns.into_iter().enumerate() {
+            let column = Vector { item: Item::Register(column), lane, lanes };
+            let mut part = Self::cast_lane(column, Lane::I32);
+            // A bfloat16 lies in the high half, above zeros; of others the rest is unknown.
+            if dtype != DType::BF16 {
+                part = self.unary(Opcode::ShlImm, part, all - bits);
+            }
+            let down = all - bits * (at as i64 + 1);
+            if down > 0 {
+                part = self.unary(Opcode::ShrImm, part, down);
+            }
+            tuples = Some(match tuples {
+                Some(others) => self.binary(Opcode::Or, others, part),
+                None => part,
+            });
+        }
+        let Some(tuples) = tuples else { return };
+        let address = self.address(buffer, &start);
+        let mask = self.mask_operand(rows, lanes, tuples.lane.bytes());
+        let value = self.register(tuples);
+        let store = Inst::new(Opcode::Store, tuples.lane, &[value]).address(address).mask(mask);
+        self.builder.effect(store);
         self.forget(buffer);
     }
 

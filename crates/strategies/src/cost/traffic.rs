@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 /// Bytes side by side from which on the processor reads ahead as well as it can.
 const STREAM: f64 = 512.0;
 
+/// Lines that may lie between runs which it reads ahead as one.
+const BETWEEN: f64 = 2.0;
+
 /// An access, with the loops around it.
 #[derive(Clone, Debug)]
 struct Record {
@@ -86,11 +89,11 @@ impl Met {
         met
     }
 
-    /// Bytes side by side, of elements of so many bytes: of runs with less than a line between them
+    /// Bytes side by side, of elements of so many bytes: of runs with little between them nearly
     /// every line is met.
     fn streamed(&self, element: f64, line: f64) -> f64 {
         match self.apart {
-            Some(apart) if (apart - self.run) * element < line => {
+            Some(apart) if (apart - self.run) * element < line * BETWEEN => {
                 self.count / self.run * apart * element
             }
             _ => self.run * element,

@@ -88,6 +88,23 @@ impl Work {
         self.stores *= share;
     }
 
+    /// Of vectors that half a register holds, where a whole one takes two passes.
+    pub(super) fn of_half_registers(&mut self) {
+        let before = self.count();
+        for part in [
+            &mut self.arithmetic,
+            &mut self.products,
+            &mut self.sums,
+            &mut self.divisions,
+            &mut self.loads,
+            &mut self.stores,
+            &mut self.permutes,
+        ] {
+            *part /= 2.0;
+        }
+        self.instructions += before - self.count();
+    }
+
     /// Elements of so many vectors made wider or narrower.
     pub(super) fn widen(&mut self, instances: f64) {
         self.permutes += instances;
@@ -160,6 +177,8 @@ enum Meeting {
     Spread,
     /// So many columns of blocks that are transposed in registers.
     Transposed(i64),
+    /// Narrow elements that so many vectors put side by side into lanes.
+    Tuples(i64),
     /// Elements at places that are values, of a row that so many vectors hold.
     Permuted(i64),
     /// Elements at distances or at values that a gather takes.
@@ -255,6 +274,12 @@ impl Walk<'_> {
         }
     }
 
+    /// Whether vectors lie in half a register, where a whole one takes two passes.
+    pub(super) fn in_half_registers(&self) -> bool {
+        let half = |vector: super::Around| 2 * vector.extent <= vector.lanes;
+        self.target.machine.passes > 1.0 && self.vector().is_some_and(half)
+    }
+
     /// Lanes of the vector loop of the straight code, if there is one.
     fn vector(&self) -> Option<super::Around> {
         self.straight().map(|(_, around)| *around).find(|around| around.kind == Kind::Vector)
@@ -291,6 +316,12 @@ impl Walk<'_> {
             }
             ScalarExpr::Apply { function: ScalarFunction::Cast, dtype, arguments } => {
                 let [argument] = &arguments[..] else { return Default::default() };
+                if let Some(rounded) = rounded(self.kernel, argument, *dtype) {
+                    let (mut work, depends) = self.value(rounded);
+                    let arithmetic = ROUNDING * self.times(depends);
+                    work.then(&Work { arithmetic, latency: ROUNDING, ..Work::default() });
+                    return (work, depends);
+                }
                 let (mut work, depends) = match argument {
                     ScalarExpr::Load { buffer, index } => self.load(*buffer, index),
                     _ => self.value(argument),
@@ -451,7 +482,7 @@ impl Walk<'_> {
                 work.loads = instances * vectors as f64;
                 work.permutes = instances * (vectors as f64 + 1.0);
             }
-            Meeting::Gathered => {
+            Meeting::Gathered | Meeting::Tuples(_) => {
                 work.gathers = instances * lanes * machine.cycles_of_gather;
                 // Narrow elements are taken out of words.
                 work.arithmetic = if narrow { instances * NARROW_GATHER } else { 0.0 };
@@ -464,7 +495,36 @@ impl Walk<'_> {
                 work.instructions = elements * (1.0 + QUOTIENT * quotients(index));
             }
         }
+        if !matches!(meeting, Meeting::Wrapped | Meeting::Gathered | Meeting::Apart) {
+            work.instructions += self.indexing(index);
+        }
         (work, depends)
+    }
+
+    /// Instructions for the quotients and remainders of an index, beside one address a vector:
+    /// each is computed again for each turn of the loops it depends on, unless they are written out
+    /// and it goes on by whole steps.
+    fn indexing(&self, index: &[Expr]) -> f64 {
+        let first = self.around.len() - self.straight().count();
+        let of = |term: &Term| {
+            let [atom @ (Atom::FloorDiv(dividend, divisor) | Atom::Mod(dividend, divisor))] =
+                term.factors()
+            else {
+                return 0.0;
+            };
+            let alone = Expr::from(term.clone());
+            let mut computed = 0.0;
+            for around in self.around.iter().skip(first.saturating_sub(1)) {
+                if around.kind == Kind::Vector || !atom.contains(around.variable) {
+                    continue;
+                }
+                let again =
+                    around.kind == Kind::WrittenOut && !walks_whole_blocks(&alone, around.variable);
+                computed = f64::max(computed, 1.0) * if again { around.extent as f64 } else { 1.0 };
+            }
+            computed * (1 + dividend.quotients() + divisor.quotients()) as f64
+        };
+        QUOTIENT_OF_ADDRESS * index.iter().flat_map(Expr::terms).map(of).sum::<f64>()
     }
 
     /// The work of a store, once for each turn of the straight loops.
@@ -473,7 +533,10 @@ impl Walk<'_> {
         if self.kernel.buffers[buffer].scope == Scope::Register {
             return work;
         }
-        let meeting = self.meet(buffer, index, true);
+        let meeting = match (self.meet(buffer, index, true), self.tuples(buffer, index)) {
+            (_, Some(elements)) => Meeting::Tuples(elements),
+            (meeting, None) => meeting,
+        };
         let instances = self.instances(u64::MAX);
         let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
         match meeting {
@@ -484,6 +547,10 @@ impl Walk<'_> {
                 let rows = instances * rows_a_column(columns, lanes);
                 (work.stores, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
+            Meeting::Tuples(elements) => {
+                work.stores = instances / elements as f64;
+                work.arithmetic = instances * INTO_TUPLE;
+            }
             Meeting::EverySecond
             | Meeting::Wrapped
             | Meeting::Spread
@@ -493,7 +560,24 @@ impl Walk<'_> {
                 (work.scalar_stores, work.permutes) = (instances * lanes, instances * lanes);
             }
         }
+        work.instructions += self.indexing(index);
         work
+    }
+
+    /// How many narrow elements a store puts side by side into a lane: those of a loop that is
+    /// written out, where vectors lie along another.
+    pub(super) fn tuples(&self, buffer: BufferId, index: &[Expr]) -> Option<i64> {
+        let bits = i64::from(self.kernel.buffers[buffer].dtype.bits());
+        let access = Access::new(self.kernel, buffer, index);
+        let vector = self.vector().filter(|_| bits < 32)?;
+        let (written_out, _) = self
+            .straight()
+            .filter(|(_, around)| around.kind == Kind::WrittenOut)
+            .map(|(_, around)| (around, access.motion_along(around.variable, around.extent)))
+            .find(|(around, motion)| motion.is_unit() && around.extent * bits == 32)?;
+        let next = Motion::Steady { stride: written_out.extent, block: None };
+        let along = access.motion_along(vector.variable, vector.extent);
+        (along == next).then_some(written_out.extent)
     }
 
     /// How elements at places that are values are met, if some place is one that differs by lane.
@@ -604,6 +688,33 @@ impl Walk<'_> {
     }
 }
 
+/// What is rounded to bfloat16 and computed with further, as `dtype`, if it is not one already.
+fn rounded<'v>(kernel: &Kernel, value: &'v ScalarExpr, dtype: DType) -> Option<&'v ScalarExpr> {
+    let ScalarExpr::Apply { function: ScalarFunction::Cast, dtype: DType::BF16, arguments } = value
+    else {
+        return None;
+    };
+    let [argument] = &arguments[..] else { return None };
+    let wide = dtype == DType::F32 && argument.dtype(kernel) == Some(DType::F32);
+    (wide && !is_short(kernel, argument)).then_some(argument)
+}
+
+/// Whether a number in f32 is one of a shorter type: an extreme, a sign or a selection of such.
+fn is_short(kernel: &Kernel, value: &ScalarExpr) -> bool {
+    use ScalarFunction::{Abs, Cast, Max, Min, Neg};
+    match value {
+        ScalarExpr::Constant(_) => true,
+        ScalarExpr::Apply { function: Cast, arguments, .. } => {
+            let from = arguments.first().and_then(|argument| argument.dtype(kernel));
+            from.is_some_and(|from| from.bits() < 32)
+        }
+        ScalarExpr::Apply { function: Max | Min | Neg | Abs, arguments, .. } => {
+            arguments.iter().all(|argument| is_short(kernel, argument))
+        }
+        _ => false,
+    }
+}
+
 /// Whether a value is a constant other than NaN.
 fn is_number(value: &ScalarExpr) -> bool {
     matches!(value, ScalarExpr::Constant(constant) if !constant.as_f64().is_nan())
@@ -614,6 +725,13 @@ const PERMUTED: [i64; 2] = [64, 16];
 
 /// The same of bytes, where these can be picked from anywhere in a register.
 const PERMUTED_BYTES: [i64; 2] = [256, 64];
+
+/// Shifts and unions that put a vector of narrow elements among others.
+const INTO_TUPLE: f64 = 2.0;
+
+/// Instructions that round f32 to bfloat16 and back: the bit that is rounded to, the sum, what keeps
+/// NaN.
+const ROUNDING: f64 = 8.0;
 
 /// Rearrangements that a conversion between widths takes as long as.
 const CONVERSION: f64 = 1.3;
@@ -630,6 +748,9 @@ const WRAPPING: f64 = 12.0;
 
 /// Instructions for a quotient or a remainder by a constant, of an index of one lane.
 const QUOTIENT: f64 = 4.0;
+
+/// Instructions that take as long as one of the index of a vector, which is multiplied twice.
+const QUOTIENT_OF_ADDRESS: f64 = 10.0;
 
 /// The same of the indices of all lanes of a vector, which are twice as wide.
 const QUOTIENT_OF_LANES: f64 = 16.0;
