@@ -120,14 +120,18 @@ pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
 }
 
 /// The loop along which all loads are contiguous, and the stores next to each other, where the
-/// narrow elements of a result that lie side by side along the vector loop fill a lane of 32 bits.
+/// narrow elements of a result that lie side by side along the vector loop fill a lane of 32 bits,
+/// or are two of 32 bits.
 fn in_tuples(hand: &Hand<'_>, nest: &Nest, vector: usize) -> Option<usize> {
     let along = &nest.loops[vector];
     let mut writes = nest.writes();
     let (write, None) = (writes.next()?, writes.next()) else { return None };
     let dtype = hand.kernel().buffers[write.buffer].dtype;
     let bits = i64::from(dtype.bits());
-    let fills = [8, 16].contains(&bits) && bits * along.extent == LANE && dtype != DType::F16;
+    let fills = match bits {
+        LANE => along.extent == 2,
+        _ => [8, 16].contains(&bits) && bits * along.extent == LANE && dtype != DType::F16,
+    };
     if !fills || along.is_free() || nest.guards.contains(&along.variable) {
         return None;
     }
@@ -159,8 +163,7 @@ fn tuples(
     hand.reorder(&[outer.clone(), vec![along.clone(), inner.clone()]].concat())?;
     hand.vectorise(&inner)?;
     hand.unroll(&along)?;
-    let remark =
-        format!("vectors along {other_name}, {} elements a lane", nest.loops[vector].extent);
+    let remark = format!("vectors along {other_name}, {} side by side", nest.loops[vector].extent);
     Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 

@@ -325,7 +325,8 @@ impl Selector<'_> {
         while whole.lanes() > each {
             let count = whole.lanes() / 2;
             let (low, high) = self.halves(whole);
-            whole = self.combine(reduction, dtype, low, high, count)?;
+            // What is there first stands second: an extreme compares that with itself.
+            whole = self.combine(reduction, dtype, high, low, count)?;
         }
         Ok(whole)
     }

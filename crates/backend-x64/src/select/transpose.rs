@@ -15,7 +15,8 @@
 //!
 //! Stores to `out[j, i]` wait in the same way until a block's last column is there. Where the columns
 //! are all that lies side by side in a row, and fill 32 bits (two of 16, four of 8), they are shifted
-//! to their places in lanes of that width instead, which lie in memory as they are. Only those wait
+//! to their places in lanes of that width instead, which lie in memory as they are; two columns of 32
+//! bits are put into rows by turns. Only those wait
 //! that nothing in the loop's body could see or overwrite: those of a buffer that it stores to once
 //! and does not load, of which no two turns or lanes share an element.
 
@@ -196,13 +197,13 @@ impl Selector<'_> {
         let apart = linear.lane_step.abs() >= written.extent * bytes;
         let may_wait = written.waiting.contains(&buffer) && written.depth == self.builder.depth();
         let dtype = self.kernel.buffers[buffer].dtype;
-        let in_tuples = bytes < TUPLE
-            && written.extent * bytes == TUPLE
-            && linear.lane_step == TUPLE
-            && dtype != DType::F16;
-        let fits = match in_tuples {
-            true => self.builder.has_masks() || mask == Mask::Constant(all_lanes(lanes)),
-            false => {
+        let dense = linear.lane_step == written.extent * bytes;
+        let in_lanes = dense && bytes < TUPLE && linear.lane_step == TUPLE && dtype != DType::F16;
+        let in_pairs = dense && bytes == TUPLE && written.extent == 2 && lanes >= 8;
+        let fits = match (in_lanes, in_pairs) {
+            (true, _) => self.builder.has_masks() || mask == Mask::Constant(all_lanes(lanes)),
+            (_, true) => matches!(mask, Mask::Constant(_)),
+            _ => {
                 let whole = self.builder.has_masks() || bytes >= 4 || columns == count;
                 whole && columns >= LEAST_COLUMNS
             }
@@ -234,9 +235,10 @@ impl Selector<'_> {
         self.waiting[at].columns.push(column);
         if self.waiting[at].columns.len() as i64 == columns {
             let block = self.waiting.remove(at);
-            match in_tuples {
-                true => self.store_tuples(block),
-                false => self.store_block(block),
+            match (in_lanes, in_pairs) {
+                (true, _) => self.store_in_lanes(block),
+                (_, true) => self.store_in_pairs(block),
+                _ => self.store_block(block),
             }
         }
         true
@@ -275,7 +277,7 @@ impl Selector<'_> {
     }
 
     /// Stores columns of narrow elements that lie side by side, a row a lane.
-    fn store_tuples(&mut self, block: Waiting) {
+    fn store_in_lanes(&mut self, block: Waiting) {
         let Waiting { buffer, start, rows, lanes, lane, columns } = block;
         let dtype = self.kernel.buffers[buffer].dtype;
         let (all, bits) = (8 * TUPLE, 8 * self.element_bytes(buffer) as i64);
@@ -302,6 +304,40 @@ impl Selector<'_> {
         let value = self.register(tuples);
         let store = Inst::new(Opcode::Store, tuples.lane, &[value]).address(address).mask(mask);
         self.builder.effect(store);
+        self.forget(buffer);
+    }
+
+    /// Stores two columns of elements of 32 bits that lie side by side, by turns.
+    fn store_in_pairs(&mut self, block: Waiting) {
+        let Waiting { buffer, start, rows, lanes, lane, columns } = block;
+        let ([first, second], Mask::Constant(on)) = (&columns[..], rows) else { return };
+        let (first, second) = (*first, *second);
+        let halves = match self.builder.has_masks() {
+            true => [0, lanes / 2].map(|begin| {
+                let place = |at: usize| (begin + at / 2 + lanes * (at % 2)) as u64;
+                let order =
+                    self.lane_constants(&(0..lanes).map(place).collect::<Vec<_>>(), Lane::I32);
+                let order = self.register(order);
+                let inst = Inst::new(Opcode::PermuteTwo, lane, &[first, order, second]);
+                self.builder.emit(inst, register_type(lane, lanes))
+            }),
+            false => {
+                let (low, high) = self.unpacked(Lane::F32, first, second);
+                [self.parts(low, high, 0b00), self.parts(low, high, 0b11)]
+            }
+        };
+        for (half, value) in halves.into_iter().enumerate() {
+            let own = (0..lanes).filter(|at| on >> ((half * lanes + at) / 2) & 1 == 1);
+            let own = own.fold(0, |bits, at| bits | 1 << at);
+            if own == 0 {
+                continue;
+            }
+            let constant = start.constant + (half * lanes) as i64 * TUPLE;
+            let address =
+                self.address(buffer, &Linear { constant, lane_step: TUPLE, ..start.clone() });
+            let value = Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes });
+            self.store_contiguous(buffer, address, value, Mask::Constant(own), lanes);
+        }
         self.forget(buffer);
     }
 

@@ -177,7 +177,7 @@ enum Meeting {
     Spread,
     /// So many columns of blocks that are transposed in registers.
     Transposed(i64),
-    /// Narrow elements that so many vectors put side by side into lanes.
+    /// Elements that so many vectors put side by side.
     Tuples(i64),
     /// Elements at places that are values, of a row that so many vectors hold.
     Permuted(i64),
@@ -548,8 +548,10 @@ impl Walk<'_> {
                 (work.stores, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
             Meeting::Tuples(elements) => {
-                work.stores = instances / elements as f64;
-                work.arithmetic = instances * INTO_TUPLE;
+                let narrow = self.kernel.buffers[buffer].dtype.bits() < 32;
+                work.stores = instances / if narrow { elements as f64 } else { 1.0 };
+                work.arithmetic = instances * if narrow { INTO_TUPLE } else { 0.0 };
+                work.permutes = instances * if narrow { 0.0 } else { 1.0 };
             }
             Meeting::EverySecond
             | Meeting::Wrapped
@@ -564,17 +566,20 @@ impl Walk<'_> {
         work
     }
 
-    /// How many narrow elements a store puts side by side into a lane: those of a loop that is
+    /// How many elements a store puts side by side, into a lane or in pairs: those of a loop that is
     /// written out, where vectors lie along another.
     pub(super) fn tuples(&self, buffer: BufferId, index: &[Expr]) -> Option<i64> {
         let bits = i64::from(self.kernel.buffers[buffer].dtype.bits());
         let access = Access::new(self.kernel, buffer, index);
-        let vector = self.vector().filter(|_| bits < 32)?;
+        let vector = self.vector()?;
         let (written_out, _) = self
             .straight()
             .filter(|(_, around)| around.kind == Kind::WrittenOut)
             .map(|(_, around)| (around, access.motion_along(around.variable, around.extent)))
-            .find(|(around, motion)| motion.is_unit() && around.extent * bits == 32)?;
+            .find(|(around, motion)| {
+                let fills = around.extent * bits == 32 || around.extent == 2 && bits == 32;
+                motion.is_unit() && around.extent > 1 && fills
+            })?;
         let next = Motion::Steady { stride: written_out.extent, block: None };
         let along = access.motion_along(vector.variable, vector.extent);
         (along == next).then_some(written_out.extent)
