@@ -134,6 +134,42 @@ impl StablehloProgram {
         ports(self.main()?, options)
     }
 
+    /// Of each input and output whether its elements are complex numbers, whose parts lie along a
+    /// last axis of the port.
+    ///
+    /// # Errors
+    /// A program without a main function.
+    pub fn complex_ports(&self) -> Result<(Vec<bool>, Vec<bool>)> {
+        let main = self.main()?;
+        let is_complex = |ty: &ValueType| match ty {
+            ValueType::Tensor(ty) => matches!(ty.element, ElementType::Complex(_)),
+            _ => false,
+        };
+        let inputs = main.parameters.iter().map(|&number| is_complex(&main.values[number]));
+        Ok((inputs.collect(), main.results.iter().map(is_complex).collect()))
+    }
+
+    /// Of each input whether callers may give its memory away with it, and of one that they may
+    /// the output that is to lie there, if the program says which.
+    ///
+    /// # Errors
+    /// A program without a main function.
+    pub fn donations(&self) -> Result<Vec<Option<Option<usize>>>> {
+        let main = self.main()?;
+        let donation = |attributes: &Attributes| {
+            let output = Attribute::of(attributes, "tf.aliasing_output");
+            match output.and_then(Attribute::integer).map(usize::try_from) {
+                Some(Ok(output)) => Some(Some(output)),
+                _ => {
+                    let donor = Attribute::of(attributes, "jax.buffer_donor");
+                    donor.and_then(Attribute::flag).unwrap_or(false).then_some(None)
+                }
+            }
+        };
+        let of = |at: usize| main.parameter_attributes.get(at).and_then(donation);
+        Ok((0..main.parameters.len()).map(of).collect())
+    }
+
     /// The name of its module.
     #[must_use]
     pub fn name(&self) -> &str {

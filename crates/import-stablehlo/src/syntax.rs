@@ -15,6 +15,8 @@ pub(crate) struct Program {
     pub(crate) functions: Vec<Function>,
     /// Places among the functions.
     pub(crate) by_name: BTreeMap<String, usize>,
+    /// Arrangements of devices by name, each as its text: `<["x"=2, "y"=4]>`.
+    pub(crate) meshes: BTreeMap<String, String>,
     /// Where each line begins, to tell places.
     pub(crate) lines: Vec<usize>,
 }
@@ -25,6 +27,8 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) is_private: bool,
     pub(crate) parameters: Vec<usize>,
+    /// Of each parameter, as far as they are given.
+    pub(crate) parameter_attributes: Vec<Attributes>,
     pub(crate) results: Vec<ValueType>,
     pub(crate) result_attributes: Vec<Attributes>,
     pub(crate) body: Block,

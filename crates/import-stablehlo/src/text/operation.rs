@@ -76,6 +76,7 @@ impl<'t> Parser<'t> {
                 _ => match self.cursor.peek_word() {
                     "module" | "builtin.module" => self.module()?,
                     "func.func" | "func" => self.function()?,
+                    "sdy.mesh" => self.mesh()?,
                     _ => {
                         let found = self.cursor.found();
                         let reason =
@@ -86,6 +87,23 @@ impl<'t> Parser<'t> {
             }
         }
         self.cursor.close();
+        Ok(())
+    }
+
+    /// `sdy.mesh @mesh = <["x"=2]> {attributes}`
+    fn mesh(&mut self) -> Parsed<()> {
+        self.cursor.word();
+        let name = self.cursor.symbol()?;
+        self.cursor.expect("=")?;
+        let begin = self.cursor.here();
+        self.cursor.expect("<")?;
+        self.cursor.skip_balanced()?;
+        let text = self.cursor.text_between(begin, self.cursor.end()).to_owned();
+        self.program.meshes.insert(name, text);
+        if self.cursor.eat("{") {
+            self.cursor.attributes_until("}")?;
+        }
+        self.cursor.location()?;
         Ok(())
     }
 
@@ -166,6 +184,7 @@ impl<'t> Parser<'t> {
                         .map(|it| format!("arg{it}"))
                         .collect(),
                     parameters: body.parameters.clone(),
+                    parameter_attributes: records("arg_attrs"),
                     results,
                     result_attributes: records("res_attrs"),
                     body,
@@ -211,7 +230,7 @@ impl<'t> Parser<'t> {
         let name = self.cursor.symbol()?;
         self.cursor.expect("(")?;
         let mut parameters = Vec::new();
-        let mut parameter_names = Vec::new();
+        let (mut parameter_names, mut parameter_attributes) = (Vec::new(), Vec::new());
         while !self.cursor.sees(")") {
             if self.cursor.peek() == b'%' {
                 self.cursor.take_one();
@@ -223,9 +242,10 @@ impl<'t> Parser<'t> {
             } else {
                 self.cursor.value_type()?;
             }
-            if self.cursor.eat("{") {
-                self.cursor.attributes_until("}")?;
-            }
+            parameter_attributes.push(match self.cursor.eat("{") {
+                true => self.cursor.attributes_until("}")?,
+                false => Attributes::new(),
+            });
             self.cursor.location()?;
             if !self.cursor.eat(",") {
                 break;
@@ -266,6 +286,7 @@ impl<'t> Parser<'t> {
             is_private,
             parameters,
             parameter_names,
+            parameter_attributes,
             results,
             result_attributes,
             body,

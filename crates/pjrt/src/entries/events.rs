@@ -1,0 +1,75 @@
+//! Errors, the plugin, and events.
+
+use super::entries;
+use crate::abi::NamedValue;
+use crate::boundary::{Callback, List, enter, error};
+
+/// What the plugin says of itself: the newest version of StableHLO that it reads.
+static ATTRIBUTES: [NamedValue; 2] = [
+    NamedValue::integers("stablehlo_current_version", &[1, 17, 0]),
+    NamedValue::integers("stablehlo_minimum_version", &[0, 9, 0]),
+];
+
+/// Ends an error.
+pub(crate) extern "C" fn error_destroy(arguments: *mut crate::abi::ErrorArguments) {
+    _ = enter(arguments, "error_destroy", |arguments| {
+        drop(arguments.error.take());
+        Ok(())
+    });
+}
+
+/// Gives an error's text.
+pub(crate) extern "C" fn error_message(arguments: *mut crate::abi::ErrorMessage) {
+    _ = enter(arguments, "error_message", |arguments| {
+        arguments.message = List::text(&arguments.error.get()?.message);
+        Ok(())
+    });
+}
+
+entries! {
+    error_code(arguments: ErrorCode) {
+        arguments.code = arguments.error.get()?.code as u32;
+        Ok(())
+    }
+
+    plugin_initialize(_arguments: NoArguments) {
+        Ok(())
+    }
+
+    plugin_attributes(arguments: PluginAttributes) {
+        arguments.attributes = List::of_static(&ATTRIBUTES);
+        Ok(())
+    }
+
+    event_destroy(arguments: EventArguments) {
+        drop(arguments.event.take());
+        Ok(())
+    }
+
+    event_is_ready(arguments: EventReady) {
+        arguments.is_ready = arguments.event.get()?.is_kept();
+        Ok(())
+    }
+
+    event_error(arguments: EventArguments) {
+        arguments.event.get()?.now().unwrap_or(Ok(()))
+    }
+
+    event_await(arguments: EventArguments) {
+        arguments.event.get()?.wait()
+    }
+
+    event_on_ready(arguments: EventCallback) {
+        let callback = Callback::new(arguments.callback, arguments.argument);
+        arguments.event.get()?.when_kept(move |outcome| callback.call(outcome));
+        Ok(())
+    }
+}
+
+/// The error of a function that the plugin does not have.
+pub(crate) fn unimplemented(name: &str) -> crate::boundary::Handle<crate::failure::Failure> {
+    error(Err(crate::failure::Failure::new(
+        crate::failure::Code::Unimplemented,
+        format!("{name} is not offered by Tilewright's plugin"),
+    )))
+}

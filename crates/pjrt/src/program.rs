@@ -1,0 +1,385 @@
+//! Programs: compiled, and run on buffers.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tilewright::compiled::{Source, compile_source};
+use tilewright::{
+    DType, Diagnostics, Executable, Options, Port, PortExtent, Tensor, Update,
+    catch_internal_errors,
+};
+
+use crate::boundary::{Handle, Start};
+use crate::buffer::{Buffer, Contents, deleted};
+use crate::client::{Client, Device, MEMORY_KIND};
+use crate::compile_options::CompileOptions;
+use crate::element::ElementForm;
+use crate::event::Promise;
+use crate::failure::{Code, Failure, Outcome};
+
+/// A run that takes less is done where it is called: to hand it to the queue would take longer.
+const SHORT_RUN: Duration = Duration::from_micros(100);
+
+/// A program that was compiled, and the devices that it is for.
+pub(crate) struct LoadedProgram {
+    client: Arc<Client>,
+    pub(crate) name: String,
+    /// What tells it from other programs.
+    pub(crate) fingerprint: String,
+    pub(crate) replicas: usize,
+    pub(crate) partitions: usize,
+    pub(crate) devices: Vec<Handle<Device>>,
+    device_numbers: Vec<usize>,
+    inputs: Vec<Value>,
+    outputs: Vec<Value>,
+    pub(crate) output_tables: OutputTables,
+    executable: Arc<Loaded>,
+    is_deleted: AtomicBool,
+}
+
+/// What callers are told of the outputs, as they want it.
+pub(crate) struct OutputTables {
+    pub(crate) types: Vec<u32>,
+    pub(crate) extents: Vec<i64>,
+    pub(crate) ranks: Vec<usize>,
+    pub(crate) memory_kinds: Vec<Start<u8>>,
+    pub(crate) memory_kind_sizes: Vec<usize>,
+}
+
+/// An input or output.
+struct Value {
+    form: ElementForm,
+    extents: Box<[i64]>,
+    bytes: usize,
+    /// Of an input that may be donated: the output that takes its place, if one is said to.
+    donation: Option<Option<usize>>,
+}
+
+/// What runs.
+struct Loaded {
+    executable: Executable,
+    /// Shapes of inputs whose elements an update has, by the inputs' numbers.
+    shapes: Vec<Option<Tensor>>,
+    /// How long the last run took, in nanoseconds; none has run yet at the greatest number.
+    last_run: AtomicU64,
+}
+
+/// An argument of a run: its elements, and the output that takes their place.
+struct Argument {
+    contents: Arc<Contents>,
+    updated: Option<usize>,
+}
+
+impl LoadedProgram {
+    /// Compiles a program for devices of a client.
+    ///
+    /// # Errors
+    /// Programs and options that are refused, with the diagnostics' text.
+    pub(crate) fn compile(
+        client: Arc<Client>,
+        code: &[u8],
+        format: &str,
+        options: &CompileOptions,
+    ) -> Outcome<LoadedProgram> {
+        if format != "mlir" {
+            let message = format!("programs of the format `{format}` are not read; send `mlir`");
+            return Err(Failure::new(Code::Unimplemented, message));
+        }
+        let device_numbers = devices_of(&client, options)?;
+        let compiled = catch_internal_errors(|| compile(code))?;
+        let Compiled { executable, name, inputs, outputs } = compiled;
+        let output_tables = OutputTables::of(&outputs);
+        let topology = &client.topology;
+        let devices = device_numbers.iter().map(|&it| Handle::lend(&topology.devices[it]));
+        let shapes = inputs.iter().map(|value| {
+            let shape = value.form.tensor_shape(&value.extents);
+            value.donation?.and_then(|_| Tensor::try_zeros(value.form.dtype, &shape))
+        });
+        let shapes = shapes.collect();
+        let last_run = AtomicU64::new(u64::MAX);
+        Ok(LoadedProgram {
+            name,
+            fingerprint: fingerprint(code),
+            replicas: options.replicas,
+            partitions: options.partitions,
+            devices: devices.collect(),
+            device_numbers,
+            inputs,
+            outputs,
+            output_tables,
+            executable: Arc::new(Loaded { executable, shapes, last_run }),
+            is_deleted: AtomicBool::new(false),
+            client,
+        })
+    }
+
+    pub(crate) fn delete(&self) {
+        self.is_deleted.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_deleted(&self) -> bool {
+        self.is_deleted.load(Ordering::Acquire)
+    }
+
+    /// Bytes of code, inputs, outputs, donated inputs, and memory of a run.
+    pub(crate) fn memory(&self) -> [usize; 5] {
+        let statistics = self.executable.executable.statistics();
+        let sum = |values: &[Value]| values.iter().map(|value| value.bytes).sum();
+        let donated = self.inputs.iter().filter(|value| matches!(value.donation, Some(Some(_))));
+        let donated = donated.map(|value| value.bytes).sum();
+        let (code, arena) = (statistics.code_bytes, statistics.arena_bytes);
+        [code, sum(&self.inputs), sum(&self.outputs), donated, arena]
+    }
+
+    /// Runs it on one device; the outputs are there at once, their elements later. The event is
+    /// kept when the run has ended.
+    ///
+    /// # Errors
+    /// Buffers that do not fit, or are no more; then nothing has run and nothing is donated.
+    pub(crate) fn execute(
+        &self,
+        arguments: &[Handle<Buffer>],
+        not_donated: &[i64],
+        device: Option<usize>,
+        complete: Option<Arc<Promise<()>>>,
+    ) -> Outcome<Vec<Buffer>> {
+        if self.is_deleted() {
+            let message = format!("the program `{}` has been deleted", self.name);
+            return Err(Failure::new(Code::FailedPrecondition, message));
+        }
+        let device = device.unwrap_or(self.device_numbers[0]);
+        let arguments = self.arguments(arguments, not_donated)?;
+        let usage = &self.client.topology.devices[device].usage;
+        let results = self.outputs.iter();
+        let results = results.map(|it| Contents::new(Promise::open(), it.bytes, usage));
+        let results: Vec<Arc<Contents>> = results.collect();
+        let buffers = results.iter().zip(&self.outputs).map(|(contents, value)| {
+            let form = (value.form, value.extents.clone());
+            Buffer::new(self.client.clone(), device, form, contents.clone())
+        });
+        let buffers = buffers.collect();
+        let is_ready = || arguments.iter().all(|it| it.contents.tensor.is_kept());
+        let is_short =
+            self.executable.last_run.load(Ordering::Relaxed) < SHORT_RUN.as_nanos() as u64;
+        let is_here = is_short && self.client.queue.is_idle() && is_ready();
+        let executable = self.executable.clone();
+        let run = move || executable.run(arguments, &results, complete);
+        if is_here {
+            run();
+        } else {
+            self.client.queue.push(run);
+        }
+        Ok(buffers)
+    }
+
+    /// Checks the arguments of a run, and takes those that are donated from their buffers.
+    fn arguments(&self, given: &[Handle<Buffer>], not_donated: &[i64]) -> Outcome<Vec<Argument>> {
+        let refuse = |message: String| Failure::new(Code::InvalidArgument, message);
+        if given.len() != self.inputs.len() {
+            let (given, wanted) = (given.len(), self.inputs.len());
+            return Err(refuse(format!("{given} buffers are given for {wanted} inputs")));
+        }
+        let mut arguments = Vec::with_capacity(given.len());
+        let mut donated = Vec::new();
+        for (number, (handle, input)) in given.iter().zip(&self.inputs).enumerate() {
+            let buffer = handle.get()?;
+            if (buffer.form, &buffer.extents) != (input.form, &input.extents) {
+                let (found, wanted) = (&buffer.extents, &input.extents);
+                return Err(refuse(format!(
+                    "buffer {number} has elements of type {} and the extents {found:?}, where {} \
+                     and {wanted:?} are wanted",
+                    buffer.form.dtype, input.form.dtype
+                )));
+            }
+            let mut argument = Argument { contents: buffer.contents()?, updated: None };
+            if let Some(output) = input.donation
+                && !not_donated.contains(&(number as i64))
+            {
+                donated.push(buffer);
+                argument.updated = output;
+            }
+            arguments.push(argument);
+        }
+        for (place, buffer) in donated.iter().enumerate() {
+            let is_it = |other: &&Buffer| std::ptr::eq(*other, *buffer);
+            let elsewhere = given.iter().filter(|other| other.get().is_ok_and(|it| is_it(&it)));
+            if elsewhere.count() > 1 || donated[..place].iter().any(is_it) {
+                let message = "a buffer that is donated is given for another input, too";
+                return Err(refuse(message.to_owned()));
+            }
+        }
+        for buffer in donated {
+            _ = buffer.donate();
+        }
+        Ok(arguments)
+    }
+}
+
+impl Loaded {
+    /// Runs, and has the results be there.
+    fn run(
+        &self,
+        arguments: Vec<Argument>,
+        results: &[Arc<Contents>],
+        complete: Option<Arc<Promise<()>>>,
+    ) {
+        let begin = Instant::now();
+        let found = catch_internal_errors(|| Ok(self.compute(arguments)));
+        let found = found.map_err(Failure::from).and_then(|outcome| outcome);
+        self.last_run.store(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let ended = match found {
+            Ok(tensors) => {
+                let pairs = results.iter().zip(tensors);
+                pairs.for_each(|(result, tensor)| result.tensor.keep(Ok(tensor)));
+                Ok(())
+            }
+            Err(failure) => {
+                results.iter().for_each(|result| result.tensor.keep(Err(failure.clone())));
+                Err(failure)
+            }
+        };
+        if let Some(complete) = complete {
+            complete.keep(ended);
+        }
+    }
+
+    fn compute(&self, arguments: Vec<Argument>) -> Outcome<Vec<Tensor>> {
+        let mut inputs = Vec::with_capacity(arguments.len());
+        let mut updated: Vec<(usize, usize, Tensor)> = Vec::new();
+        for (number, Argument { contents, updated: output }) in arguments.into_iter().enumerate() {
+            let update = output.and_then(|output| Some((output, self.shapes[number].clone()?)));
+            let Some((output, shape)) = update else {
+                inputs.push(contents.tensor.wait()?);
+                continue;
+            };
+            // Held by nobody else, its elements can be written to where they are.
+            let own = Arc::try_unwrap(contents);
+            let tensor = match &own {
+                Ok(own) => own.tensor.replace(Err(deleted())).unwrap_or_else(|| Err(deleted()))?,
+                Err(shared) => shared.tensor.wait()?,
+            };
+            inputs.push(shape);
+            updated.push((number, output, tensor));
+        }
+        if updated.is_empty() {
+            return Ok(self.executable.run(&inputs)?);
+        }
+        let mut updates: Vec<Update<'_>> = Vec::new();
+        for (input, output, tensor) in &mut updated {
+            let memory = tensor.bytes_mut();
+            updates.push(Update { input: *input, output: *output, memory });
+        }
+        let mut results = self.executable.run_updating(&inputs, &mut updates)?;
+        for (_, output, tensor) in updated {
+            results[output] = Some(tensor);
+        }
+        let all = results.into_iter().collect::<Option<Vec<Tensor>>>();
+        Ok(all.ok_or_else(|| Diagnostics::internal("an output is missing"))?)
+    }
+}
+
+/// A program before it is given devices.
+struct Compiled {
+    executable: Executable,
+    name: String,
+    inputs: Vec<Value>,
+    outputs: Vec<Value>,
+}
+
+fn compile(code: &[u8]) -> Result<Compiled, Diagnostics> {
+    let mut options = Options::default();
+    let source = Source::of_bytes(code.to_vec(), &options.limits)?;
+    let Source::Stablehlo(program) = &source else {
+        return Err(Diagnostics::internal("the program is of another format"));
+    };
+    let program = program.clone();
+    let (inputs, outputs) = source.declared(&options)?;
+    let (complex_inputs, complex_outputs) = program.complex_ports()?;
+    let mut donations = program.donations()?;
+    for (input, donation) in donations.iter_mut().enumerate() {
+        let Some(Some(output)) = *donation else { continue };
+        let fits = |other: &Port| {
+            (other.dtype, &other.shape) == (inputs[input].dtype, &inputs[input].shape)
+        };
+        match outputs.get(output).filter(|other| fits(other)) {
+            Some(other) => {
+                let names = (other.name.clone(), inputs[input].name.clone());
+                options.updates.insert(names.0, names.1);
+            }
+            None => *donation = Some(None),
+        }
+    }
+    let donations = donations.into_iter().chain(std::iter::repeat(None));
+    let values = |ports: &[Port], complex: Vec<bool>, donations: &mut dyn Iterator<Item = _>| {
+        let ports = ports.iter().zip(complex).zip(donations);
+        let value = |((port, is_complex), donation)| value(port, is_complex, donation);
+        ports.map(value).collect::<Result<Vec<Value>, Diagnostics>>()
+    };
+    let mut donations = donations;
+    let input_values = values(&inputs, complex_inputs, &mut donations)?;
+    let output_values = values(&outputs, complex_outputs, &mut std::iter::repeat(None))?;
+    let name = program.name().to_owned();
+    let executable = compile_source(source, &options)?;
+    Ok(Compiled { executable, name, inputs: input_values, outputs: output_values })
+}
+
+fn value(
+    port: &Port,
+    is_complex: bool,
+    donation: Option<Option<usize>>,
+) -> Result<Value, Diagnostics> {
+    let refuse = |reason: &str| {
+        Diagnostics::internal(format!("`{}` cannot be a buffer: {reason}", port.name))
+    };
+    let dtype = port.dtype.filter(|&dtype| dtype != DType::String);
+    let dtype = dtype.ok_or_else(|| refuse("its elements are of no type that buffers have"))?;
+    let extent = |extent: &PortExtent| match extent {
+        PortExtent::Fixed(extent) => Some(*extent as i64),
+        _ => None,
+    };
+    let extents: Option<Vec<i64>> = port.shape.iter().map(extent).collect();
+    let mut extents = extents.ok_or_else(|| refuse("its extents are free"))?;
+    let elements = extents.iter().product::<i64>() as usize;
+    if is_complex {
+        extents.pop();
+    }
+    let bytes = dtype.size_of_elements(elements).ok_or_else(|| refuse("it is too large"))?;
+    let form = ElementForm { dtype, is_complex };
+    Ok(Value { form, extents: extents.into(), bytes, donation })
+}
+
+/// The numbers of the devices that a program is for.
+fn devices_of(client: &Client, options: &CompileOptions) -> Outcome<Vec<usize>> {
+    let CompileOptions { replicas, partitions, devices } = options;
+    let count = replicas.checked_mul(*partitions).unwrap_or(usize::MAX);
+    if count > 1 {
+        let message = format!("the program is for {count} devices; it runs on one");
+        return Err(Failure::new(Code::Unimplemented, message));
+    }
+    match devices[..] {
+        [] => Ok((0..count).collect()),
+        _ => devices.iter().map(|&number| Ok(client.topology.device(number)?.number)).collect(),
+    }
+}
+
+impl OutputTables {
+    fn of(outputs: &[Value]) -> OutputTables {
+        let kind = crate::boundary::List::text(MEMORY_KIND).start();
+        OutputTables {
+            types: outputs.iter().map(|value| value.form.number()).collect(),
+            extents: outputs.iter().flat_map(|value| value.extents.to_vec()).collect(),
+            ranks: outputs.iter().map(|value| value.extents.len()).collect(),
+            memory_kinds: vec![kind; outputs.len()],
+            memory_kind_sizes: vec![MEMORY_KIND.len(); outputs.len()],
+        }
+    }
+}
+
+/// A number that tells programs apart, as FNV-1a makes it of their bytes, and their length.
+fn fingerprint(code: &[u8]) -> String {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let mix = |hash: u64, &byte: &u8| (hash ^ u64::from(byte)).wrapping_mul(PRIME);
+    format!("{:016x}{:08x}", code.iter().fold(BASIS, mix), code.len())
+}
