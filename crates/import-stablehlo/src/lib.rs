@@ -22,8 +22,10 @@ mod importer;
 mod model;
 mod node;
 mod operators;
+mod sharding;
 mod syntax;
 mod text;
 
 pub use check::{Check, CheckKind};
 pub use model::{CheckedFunction, StablehloProgram, parts, supported_operations};
+pub use sharding::PortSplit;

@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 
 use base::{Diagnostic, Limits, Result, codes};
 use bytes::Bytes;
-use front::{ImportOptions, Imported, Port, PortExtent, with_shapes};
+use front::{Accepted, ImportOptions, Imported, Port, PortExtent, with_shapes};
 use tensor::Kind;
 
 use crate::check::Check;
 use crate::importer::{self, port_type};
 use crate::operators;
+use crate::sharding::{PortSplit, port_split};
 use crate::syntax::{Attribute, Attributes, ElementType, Function, Program, ValueType};
 use crate::text;
 
@@ -168,6 +169,27 @@ impl StablehloProgram {
         };
         let of = |at: usize| main.parameter_attributes.get(at).and_then(donation);
         Ok((0..main.parameters.len()).map(of).collect())
+    }
+
+    /// How each input and output is split among so many devices.
+    ///
+    /// # Errors
+    /// A program without a main function; shardings that do not fit.
+    pub fn splits(&self, devices: usize) -> Result<(Vec<PortSplit>, Vec<PortSplit>)> {
+        let main = self.main()?;
+        let rank = |ty: &ValueType| match ty {
+            ValueType::Tensor(ty) => ty.shape.len(),
+            _ => 0,
+        };
+        let split = |attributes: Option<&Attributes>, ty: &ValueType| {
+            port_split(&self.program, attributes, rank(ty), devices)
+        };
+        let inputs = main.parameters.iter().enumerate();
+        let inputs = inputs
+            .map(|(at, &number)| split(main.parameter_attributes.get(at), &main.values[number]));
+        let outputs = main.results.iter().enumerate();
+        let outputs = outputs.map(|(at, ty)| split(main.result_attributes.get(at), ty));
+        Ok((inputs.collect::<Accepted<_>>()?, outputs.collect::<Accepted<_>>()?))
     }
 
     /// The name of its module.

@@ -21,6 +21,7 @@ mod entries;
 mod event;
 mod failure;
 mod program;
+mod shards;
 mod table;
 
 pub use table::{Api, GetPjrtApi};

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use tilewright::compiled::{Source, compile_source};
+use tilewright::compiled::{PortSplit, Source, compile_source};
 use tilewright::{
     DType, Diagnostics, Executable, Options, Port, PortExtent, Tensor, Update,
     catch_internal_errors,
@@ -17,6 +17,7 @@ use crate::compile_options::CompileOptions;
 use crate::element::ElementForm;
 use crate::event::Promise;
 use crate::failure::{Code, Failure, Outcome};
+use crate::shards::{Part, cut, put};
 
 /// A run that takes less is done where it is called: to hand it to the queue would take longer.
 const SHORT_RUN: Duration = Duration::from_micros(100);
@@ -31,8 +32,6 @@ pub(crate) struct LoadedProgram {
     pub(crate) partitions: usize,
     pub(crate) devices: Vec<Handle<Device>>,
     device_numbers: Vec<usize>,
-    inputs: Vec<Value>,
-    outputs: Vec<Value>,
     pub(crate) output_tables: OutputTables,
     executable: Arc<Loaded>,
     is_deleted: AtomicBool,
@@ -50,8 +49,16 @@ pub(crate) struct OutputTables {
 /// An input or output.
 struct Value {
     form: ElementForm,
+    /// Of what a device holds, without the axis of complex pairs.
     extents: Box<[i64]>,
+    /// Bytes of what a device holds.
     bytes: usize,
+    /// The shape of the whole, as the program computes it.
+    shape: Vec<usize>,
+    /// Into how many parts each axis is cut.
+    counts: Vec<usize>,
+    /// Which part each device holds.
+    places: Vec<Vec<usize>>,
     /// Of an input that may be donated: the output that takes its place, if one is said to.
     donation: Option<Option<usize>>,
 }
@@ -59,6 +66,8 @@ struct Value {
 /// What runs.
 struct Loaded {
     executable: Executable,
+    inputs: Vec<Value>,
+    outputs: Vec<Value>,
     /// Shapes of inputs whose elements an update has, by the inputs' numbers.
     shapes: Vec<Option<Tensor>>,
     /// How long the last run took, in nanoseconds; none has run yet at the greatest number.
@@ -87,14 +96,15 @@ impl LoadedProgram {
             return Err(Failure::new(Code::Unimplemented, message));
         }
         let device_numbers = devices_of(&client, options)?;
-        let compiled = catch_internal_errors(|| compile(code))?;
+        let compiled = catch_internal_errors(|| compile(code, device_numbers.len()))?;
         let Compiled { executable, name, inputs, outputs } = compiled;
         let output_tables = OutputTables::of(&outputs);
         let topology = &client.topology;
         let devices = device_numbers.iter().map(|&it| Handle::lend(&topology.devices[it]));
+        let is_alone = device_numbers.len() == 1;
         let shapes = inputs.iter().map(|value| {
-            let shape = value.form.tensor_shape(&value.extents);
-            value.donation?.and_then(|_| Tensor::try_zeros(value.form.dtype, &shape))
+            let donation = value.donation.flatten().filter(|_| is_alone);
+            donation.and_then(|_| Tensor::try_zeros(value.form.dtype, &value.shape))
         });
         let shapes = shapes.collect();
         let last_run = AtomicU64::new(u64::MAX);
@@ -105,10 +115,8 @@ impl LoadedProgram {
             partitions: options.partitions,
             devices: devices.collect(),
             device_numbers,
-            inputs,
-            outputs,
             output_tables,
-            executable: Arc::new(Loaded { executable, shapes, last_run }),
+            executable: Arc::new(Loaded { executable, inputs, outputs, shapes, last_run }),
             is_deleted: AtomicBool::new(false),
             client,
         })
@@ -126,40 +134,50 @@ impl LoadedProgram {
     pub(crate) fn memory(&self) -> [usize; 5] {
         let statistics = self.executable.executable.statistics();
         let sum = |values: &[Value]| values.iter().map(|value| value.bytes).sum();
-        let donated = self.inputs.iter().filter(|value| matches!(value.donation, Some(Some(_))));
+        let Loaded { inputs, outputs, .. } = &*self.executable;
+        let donated = inputs.iter().filter(|value| matches!(value.donation, Some(Some(_))));
         let donated = donated.map(|value| value.bytes).sum();
         let (code, arena) = (statistics.code_bytes, statistics.arena_bytes);
-        [code, sum(&self.inputs), sum(&self.outputs), donated, arena]
+        [code, sum(inputs), sum(outputs), donated, arena]
     }
 
-    /// Runs it on one device; the outputs are there at once, their elements later. The event is
-    /// kept when the run has ended.
+    /// Runs it on its devices, each with buffers of its own; the outputs are there at once, their
+    /// elements later. The event is kept when the run has ended.
     ///
     /// # Errors
     /// Buffers that do not fit, or are no more; then nothing has run and nothing is donated.
     pub(crate) fn execute(
         &self,
-        arguments: &[Handle<Buffer>],
+        arguments: &[&[Handle<Buffer>]],
         not_donated: &[i64],
         device: Option<usize>,
         complete: Option<Arc<Promise<()>>>,
-    ) -> Outcome<Vec<Buffer>> {
+    ) -> Outcome<Vec<Vec<Buffer>>> {
         if self.is_deleted() {
             let message = format!("the program `{}` has been deleted", self.name);
             return Err(Failure::new(Code::FailedPrecondition, message));
         }
-        let device = device.unwrap_or(self.device_numbers[0]);
+        let (given, wanted) = (arguments.len(), self.device_numbers.len());
+        if given != wanted {
+            let message = format!("buffers of {given} devices are given for {wanted}");
+            return Err(Failure::new(Code::InvalidArgument, message));
+        }
         let arguments = self.arguments(arguments, not_donated)?;
-        let usage = &self.client.topology.devices[device].usage;
-        let results = self.outputs.iter();
-        let results = results.map(|it| Contents::new(Promise::open(), it.bytes, usage));
-        let results: Vec<Arc<Contents>> = results.collect();
-        let buffers = results.iter().zip(&self.outputs).map(|(contents, value)| {
-            let form = (value.form, value.extents.clone());
-            Buffer::new(self.client.clone(), device, form, contents.clone())
-        });
-        let buffers = buffers.collect();
-        let is_ready = || arguments.iter().all(|it| it.contents.tensor.is_kept());
+        let (mut results, mut buffers) = (Vec::new(), Vec::new());
+        for &number in &self.device_numbers {
+            let device = device.unwrap_or(number);
+            let usage = &self.client.topology.devices[device].usage;
+            let (mut own, mut made) = (Vec::new(), Vec::new());
+            for value in &self.executable.outputs {
+                let contents = Contents::new(Promise::open(), value.bytes, usage);
+                let form = (value.form, value.extents.clone());
+                made.push(Buffer::new(self.client.clone(), device, form, contents.clone()));
+                own.push(contents);
+            }
+            results.push(own);
+            buffers.push(made);
+        }
+        let is_ready = || arguments.iter().flatten().all(|it| it.contents.tensor.is_kept());
         let is_short =
             self.executable.last_run.load(Ordering::Relaxed) < SHORT_RUN.as_nanos() as u64;
         let is_here = is_short && self.client.queue.is_idle() && is_ready();
@@ -174,37 +192,47 @@ impl LoadedProgram {
     }
 
     /// Checks the arguments of a run, and takes those that are donated from their buffers.
-    fn arguments(&self, given: &[Handle<Buffer>], not_donated: &[i64]) -> Outcome<Vec<Argument>> {
+    fn arguments(
+        &self,
+        given: &[&[Handle<Buffer>]],
+        not_donated: &[i64],
+    ) -> Outcome<Vec<Vec<Argument>>> {
         let refuse = |message: String| Failure::new(Code::InvalidArgument, message);
-        if given.len() != self.inputs.len() {
-            let (given, wanted) = (given.len(), self.inputs.len());
-            return Err(refuse(format!("{given} buffers are given for {wanted} inputs")));
-        }
-        let mut arguments = Vec::with_capacity(given.len());
-        let mut donated = Vec::new();
-        for (number, (handle, input)) in given.iter().zip(&self.inputs).enumerate() {
-            let buffer = handle.get()?;
-            if (buffer.form, &buffer.extents) != (input.form, &input.extents) {
-                let (found, wanted) = (&buffer.extents, &input.extents);
-                return Err(refuse(format!(
-                    "buffer {number} has elements of type {} and the extents {found:?}, where {} \
-                     and {wanted:?} are wanted",
-                    buffer.form.dtype, input.form.dtype
-                )));
+        let inputs = &self.executable.inputs;
+        let mut all = Vec::with_capacity(given.len());
+        let mut donated: Vec<&Buffer> = Vec::new();
+        for list in given {
+            if list.len() != inputs.len() {
+                let (given, wanted) = (list.len(), inputs.len());
+                return Err(refuse(format!("{given} buffers are given for {wanted} inputs")));
             }
-            let mut argument = Argument { contents: buffer.contents()?, updated: None };
-            if let Some(output) = input.donation
-                && !not_donated.contains(&(number as i64))
-            {
-                donated.push(buffer);
-                argument.updated = output;
+            let mut arguments = Vec::with_capacity(list.len());
+            for (number, (handle, input)) in list.iter().zip(inputs).enumerate() {
+                let buffer = handle.get()?;
+                if (buffer.form, &buffer.extents) != (input.form, &input.extents) {
+                    let (found, wanted) = (&buffer.extents, &input.extents);
+                    return Err(refuse(format!(
+                        "buffer {number} has elements of type {} and the extents {found:?}, where \
+                         {} and {wanted:?} are wanted",
+                        buffer.form.dtype, input.form.dtype
+                    )));
+                }
+                let mut argument = Argument { contents: buffer.contents()?, updated: None };
+                if let Some(output) = input.donation
+                    && !not_donated.contains(&(number as i64))
+                {
+                    donated.push(buffer);
+                    argument.updated = output;
+                }
+                arguments.push(argument);
             }
-            arguments.push(argument);
+            all.push(arguments);
         }
-        for (place, buffer) in donated.iter().enumerate() {
-            let is_it = |other: &&Buffer| std::ptr::eq(*other, *buffer);
-            let elsewhere = given.iter().filter(|other| other.get().is_ok_and(|it| is_it(&it)));
-            if elsewhere.count() > 1 || donated[..place].iter().any(is_it) {
+        for buffer in &donated {
+            let is_it = |other: &&Handle<Buffer>| {
+                other.get().is_ok_and(|other| std::ptr::eq(other, *buffer))
+            };
+            if given.iter().copied().flatten().filter(is_it).count() > 1 {
                 let message = "a buffer that is donated is given for another input, too";
                 return Err(refuse(message.to_owned()));
             }
@@ -212,30 +240,31 @@ impl LoadedProgram {
         for buffer in donated {
             _ = buffer.donate();
         }
-        Ok(arguments)
+        Ok(all)
     }
 }
 
 impl Loaded {
-    /// Runs, and has the results be there.
+    /// Runs, and has the results be there: those of each device.
     fn run(
         &self,
-        arguments: Vec<Argument>,
-        results: &[Arc<Contents>],
+        arguments: Vec<Vec<Argument>>,
+        results: &[Vec<Arc<Contents>>],
         complete: Option<Arc<Promise<()>>>,
     ) {
         let begin = Instant::now();
-        let found = catch_internal_errors(|| Ok(self.compute(arguments)));
+        let found = catch_internal_errors(|| Ok(self.compute(arguments, results.len())));
         let found = found.map_err(Failure::from).and_then(|outcome| outcome);
         self.last_run.store(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        let all = results.iter().flatten();
         let ended = match found {
             Ok(tensors) => {
-                let pairs = results.iter().zip(tensors);
+                let pairs = all.zip(tensors.into_iter().flatten());
                 pairs.for_each(|(result, tensor)| result.tensor.keep(Ok(tensor)));
                 Ok(())
             }
             Err(failure) => {
-                results.iter().for_each(|result| result.tensor.keep(Err(failure.clone())));
+                all.for_each(|result| result.tensor.keep(Err(failure.clone())));
                 Err(failure)
             }
         };
@@ -244,7 +273,51 @@ impl Loaded {
         }
     }
 
-    fn compute(&self, arguments: Vec<Argument>) -> Outcome<Vec<Tensor>> {
+    /// The results of each device.
+    fn compute(
+        &self,
+        mut arguments: Vec<Vec<Argument>>,
+        devices: usize,
+    ) -> Outcome<Vec<Vec<Tensor>>> {
+        if devices == 1 {
+            return Ok(vec![self.compute_alone(arguments.swap_remove(0))?]);
+        }
+        let mut inputs = Vec::with_capacity(self.inputs.len());
+        for (number, input) in self.inputs.iter().enumerate() {
+            let part = |device: usize| arguments[device][number].contents.tensor.wait();
+            if input.counts.iter().all(|&count| count == 1) {
+                inputs.push(part(0)?);
+                continue;
+            }
+            let mut whole =
+                Tensor::try_zeros(input.form.dtype, &input.shape).ok_or_else(too_little_memory)?;
+            for (device, place) in input.places.iter().enumerate() {
+                if !input.places[..device].contains(place) {
+                    let place = Part { counts: &input.counts, place };
+                    put(&mut whole, &part(device)?, place);
+                }
+            }
+            inputs.push(whole);
+        }
+        drop(arguments);
+        let whole = self.executable.run(&inputs)?;
+        let mut results = Vec::with_capacity(devices);
+        for device in 0..devices {
+            let mut own = Vec::with_capacity(whole.len());
+            for (tensor, output) in whole.iter().zip(&self.outputs) {
+                let place = Part { counts: &output.counts, place: &output.places[device] };
+                own.push(match output.counts.iter().all(|&count| count == 1) {
+                    true => tensor.clone(),
+                    false => cut(tensor, place).ok_or_else(too_little_memory)?,
+                });
+            }
+            results.push(own);
+        }
+        Ok(results)
+    }
+
+    /// The results of the only device.
+    fn compute_alone(&self, arguments: Vec<Argument>) -> Outcome<Vec<Tensor>> {
         let mut inputs = Vec::with_capacity(arguments.len());
         let mut updated: Vec<(usize, usize, Tensor)> = Vec::new();
         for (number, Argument { contents, updated: output }) in arguments.into_iter().enumerate() {
@@ -279,6 +352,10 @@ impl Loaded {
     }
 }
 
+fn too_little_memory() -> Failure {
+    Failure::new(Code::ResourceExhausted, "there is too little memory for a value")
+}
+
 /// A program before it is given devices.
 struct Compiled {
     executable: Executable,
@@ -287,7 +364,7 @@ struct Compiled {
     outputs: Vec<Value>,
 }
 
-fn compile(code: &[u8]) -> Result<Compiled, Diagnostics> {
+fn compile(code: &[u8], devices: usize) -> Result<Compiled, Diagnostics> {
     let mut options = Options::default();
     let source = Source::of_bytes(code.to_vec(), &options.limits)?;
     let Source::Stablehlo(program) = &source else {
@@ -296,71 +373,81 @@ fn compile(code: &[u8]) -> Result<Compiled, Diagnostics> {
     let program = program.clone();
     let (inputs, outputs) = source.declared(&options)?;
     let (complex_inputs, complex_outputs) = program.complex_ports()?;
-    let mut donations = program.donations()?;
-    for (input, donation) in donations.iter_mut().enumerate() {
-        let Some(Some(output)) = *donation else { continue };
-        let fits = |other: &Port| {
-            (other.dtype, &other.shape) == (inputs[input].dtype, &inputs[input].shape)
-        };
-        match outputs.get(output).filter(|other| fits(other)) {
-            Some(other) => {
-                let names = (other.name.clone(), inputs[input].name.clone());
-                options.updates.insert(names.0, names.1);
-            }
-            None => *donation = Some(None),
-        }
-    }
-    let donations = donations.into_iter().chain(std::iter::repeat(None));
-    let values = |ports: &[Port], complex: Vec<bool>, donations: &mut dyn Iterator<Item = _>| {
-        let ports = ports.iter().zip(complex).zip(donations);
-        let value = |((port, is_complex), donation)| value(port, is_complex, donation);
+    let (input_splits, output_splits) = program.splits(devices)?;
+    let donations = program.donations()?;
+    let values = |ports: &[Port], complex: Vec<bool>, splits: Vec<PortSplit>| {
+        let ports = ports.iter().zip(complex).zip(splits);
+        let value = |((port, is_complex), split)| value(port, is_complex, split);
         ports.map(value).collect::<Result<Vec<Value>, Diagnostics>>()
     };
-    let mut donations = donations;
-    let input_values = values(&inputs, complex_inputs, &mut donations)?;
-    let output_values = values(&outputs, complex_outputs, &mut std::iter::repeat(None))?;
+    let mut input_values = values(&inputs, complex_inputs, input_splits)?;
+    let output_values = values(&outputs, complex_outputs, output_splits)?;
+    for ((input, value), donation) in inputs.iter().zip(&mut input_values).zip(donations) {
+        let fits = |other: &&Port| (other.dtype, &other.shape) == (input.dtype, &input.shape);
+        value.donation = donation.map(|output| {
+            let other = outputs.get(output?).filter(fits)?;
+            options.updates.insert(other.name.clone(), input.name.clone());
+            output
+        });
+    }
     let name = program.name().to_owned();
     let executable = compile_source(source, &options)?;
     Ok(Compiled { executable, name, inputs: input_values, outputs: output_values })
 }
 
-fn value(
-    port: &Port,
-    is_complex: bool,
-    donation: Option<Option<usize>>,
-) -> Result<Value, Diagnostics> {
+fn value(port: &Port, is_complex: bool, split: PortSplit) -> Result<Value, Diagnostics> {
     let refuse = |reason: &str| {
         Diagnostics::internal(format!("`{}` cannot be a buffer: {reason}", port.name))
     };
     let dtype = port.dtype.filter(|&dtype| dtype != DType::String);
     let dtype = dtype.ok_or_else(|| refuse("its elements are of no type that buffers have"))?;
     let extent = |extent: &PortExtent| match extent {
-        PortExtent::Fixed(extent) => Some(*extent as i64),
+        PortExtent::Fixed(extent) => Some(*extent),
         _ => None,
     };
-    let extents: Option<Vec<i64>> = port.shape.iter().map(extent).collect();
-    let mut extents = extents.ok_or_else(|| refuse("its extents are free"))?;
-    let elements = extents.iter().product::<i64>() as usize;
-    if is_complex {
-        extents.pop();
-    }
-    let bytes = dtype.size_of_elements(elements).ok_or_else(|| refuse("it is too large"))?;
+    let shape: Option<Vec<usize>> = port.shape.iter().map(extent).collect();
+    let shape = shape.ok_or_else(|| refuse("its extents are free"))?;
     let form = ElementForm { dtype, is_complex };
-    Ok(Value { form, extents: extents.into(), bytes, donation })
+    let PortSplit { counts, places } = split;
+    let is_whole = counts.iter().all(|&count| count == 1);
+    if !is_whole && form.is_packed() {
+        return Err(refuse("its elements share bytes, and it is cut into parts"));
+    }
+    let mut own: Vec<usize> = shape.clone();
+    for (extent, &count) in own.iter_mut().zip(&counts) {
+        if *extent % count != 0 {
+            return Err(refuse("it is cut into parts that are not equal"));
+        }
+        *extent /= count;
+    }
+    let elements = own.iter().product::<usize>();
+    let bytes = dtype.size_of_elements(elements).ok_or_else(|| refuse("it is too large"))?;
+    if is_complex {
+        own.pop();
+    }
+    let extents = own.iter().map(|&extent| extent as i64).collect();
+    Ok(Value { form, extents, bytes, shape, counts, places, donation: None })
 }
 
 /// The numbers of the devices that a program is for.
 fn devices_of(client: &Client, options: &CompileOptions) -> Outcome<Vec<usize>> {
     let CompileOptions { replicas, partitions, devices } = options;
-    let count = replicas.checked_mul(*partitions).unwrap_or(usize::MAX);
-    if count > 1 {
-        let message = format!("the program is for {count} devices; it runs on one");
+    if *replicas > 1 {
+        let message = format!(
+            "the program is for {replicas} replicas, which compute apart from each other; give one \
+             replica with partitions, as `jax.shard_map` and `jax.pmap` do"
+        );
         return Err(Failure::new(Code::Unimplemented, message));
     }
-    match devices[..] {
-        [] => Ok((0..count).collect()),
-        _ => devices.iter().map(|&number| Ok(client.topology.device(number)?.number)).collect(),
+    let count = *partitions as i64;
+    let in_order: Vec<i64> = (0..count).collect();
+    let numbers = if devices.is_empty() { &in_order } else { devices };
+    if numbers.len() != *partitions {
+        let (given, wanted) = (numbers.len(), partitions);
+        let message = format!("{given} devices are given for {wanted} partitions");
+        return Err(Failure::new(Code::InvalidArgument, message));
     }
+    numbers.iter().map(|&number| Ok(client.topology.device(number)?.number)).collect()
 }
 
 impl OutputTables {

@@ -38,8 +38,18 @@ pub(crate) fn get_tuple_element<'p>(
     Ok(vec![value.ok_or_else(|| shape_error("a tuple has too few parts"))?])
 }
 
-/// There is one device, of number 0.
+/// The number of the device: of the one for which the operation is lowered, else 0.
 pub(crate) fn number_of_device<'p>(
+    importer: &mut Importer<'p>,
+    node: &Node<'p>,
+    _: &mut Frame,
+) -> Lowered {
+    let number = importer.device.unwrap_or(0);
+    one(importer.graph.number(node.dtype()?, number as f64))
+}
+
+/// There is one replica, of number 0.
+pub(crate) fn number_of_replica<'p>(
     importer: &mut Importer<'p>,
     node: &Node<'p>,
     _: &mut Frame,

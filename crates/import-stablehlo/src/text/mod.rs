@@ -14,7 +14,7 @@ mod types;
 use base::{Diagnostic, codes};
 
 use crate::syntax::Program;
-use cursor::Cursor;
+pub(crate) use cursor::Cursor;
 use operation::Parser;
 
 /// How many brackets of all kinds may be open at once.

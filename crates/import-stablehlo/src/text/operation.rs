@@ -151,6 +151,16 @@ impl<'t> Parser<'t> {
                     self.program.name = name.clone();
                 }
             }
+            "sdy.mesh" => {
+                if self.cursor.eat("{") {
+                    self.cursor.attributes_until("}")?;
+                }
+                let mesh = Attribute::of(&attributes, "mesh").and_then(Attribute::word);
+                let name = Attribute::of(&attributes, "sym_name").and_then(Attribute::word);
+                if let (Some(mesh), Some(name)) = (mesh, name) {
+                    self.program.meshes.insert(name.to_owned(), mesh.to_owned());
+                }
+            }
             "func.func" => {
                 self.begin_function();
                 self.cursor.expect("(")?;

@@ -1,10 +1,11 @@
 //! Programs, compiled and loaded: one object stands for both.
 
+use std::sync::Arc;
+
 use super::entries;
 use crate::boundary::{Handle, List, Start};
+use crate::buffer::Buffer;
 use crate::event::Promise;
-use crate::failure::{Code, Failure};
-use std::sync::Arc;
 
 entries! {
     program_destroy(arguments: ProgramArguments) {
@@ -106,30 +107,27 @@ entries! {
 
     loaded_execute(arguments: ProgramExecute) {
         let program = arguments.executable.get()?;
-        if arguments.devices != 1 {
-            let message = format!("the program runs on one device, not {}", arguments.devices);
-            return Err(Failure::new(Code::InvalidArgument, message));
-        }
+        let devices = arguments.devices;
         let options = arguments.options.get();
         let not_donated = options.map_or(&[][..], |options| options.not_donated.as_slice());
         let device = match arguments.execute_device.is_none() {
             true => None,
             false => Some(arguments.execute_device.get()?.number),
         };
-        let [given] = arguments.arguments.slice(1) else {
-            return Err(Failure::new(Code::InvalidArgument, "no arguments are given"));
-        };
-        let given = given.slice(arguments.argument_count);
+        let count = arguments.argument_count;
+        let given = arguments.arguments.slice(devices).iter().map(|list| list.slice(count));
+        let given: Vec<&[Handle<Buffer>]> = given.collect();
         let event = (!arguments.complete_events.is_none()).then(|| Arc::new(Promise::open()));
-        let outputs = program.execute(given, not_donated, device, event.clone())?;
-        let rooms = arguments.outputs.slice(1);
-        if let [room] = rooms {
+        let outputs = program.execute(&given, not_donated, device, event.clone())?;
+        for (room, outputs) in arguments.outputs.slice(devices).iter().zip(outputs) {
             for (number, output) in outputs.into_iter().enumerate() {
                 room.set(number, Handle::give(Arc::new(output)));
             }
         }
         if let Some(event) = event {
-            arguments.complete_events.set(0, Handle::give(event));
+            (0..devices).for_each(|device| {
+                arguments.complete_events.set(device, Handle::give(event.clone()));
+            });
         }
         Ok(())
     }
