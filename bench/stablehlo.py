@@ -3,7 +3,8 @@
     pip install jax==0.10.2
     python bench/stablehlo.py --record crates/import-stablehlo/tests/programs
 
-writes NAME.mlir for each program, and one archive `values.npz` with `NAME.in0`, `NAME.out0` and so
+writes NAME.mlir for each program, NAME.bc with its bytecode as `jax.export` makes it, what that writes of
+one of them whole, and one archive `values.npz` with `NAME.in0`, `NAME.out0` and so
 on. Complex values are kept as the ports of a compiled program have them: parts along a last axis.
 The tests of `import-stablehlo` run them.
 
@@ -22,6 +23,7 @@ import subprocess
 import tempfile
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy
 
@@ -202,6 +204,8 @@ def ports(value):
 
 def record(folder):
     folder.mkdir(parents=True, exist_ok=True)
+    # Locations name files without folders, and come out the same everywhere.
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
     values = {}
     for name, (function, made) in PROGRAMS.items():
         generator = numpy.random.default_rng(len(name))
@@ -210,6 +214,10 @@ def record(folder):
         ]
         compiled = jax.jit(function)
         (folder / f"{name}.mlir").write_text(compiled.lower(*inputs).as_text())
+        exported = jax.export.export(compiled)(*inputs)
+        (folder / f"{name}.bc").write_bytes(exported.mlir_module_serialized)
+        if name == "mlp":
+            (folder / f"{name}.jaxexport").write_bytes(exported.serialize())
         outputs = jax.tree_util.tree_leaves(compiled(*inputs))
         for side, arrays in (("in", inputs), ("out", outputs)):
             for number, array in enumerate(arrays):

@@ -235,7 +235,7 @@ impl<'p> Importer<'p> {
         }
         let name = &node.operation.name;
         let row = operators::find(name).ok_or_else(|| unsupported_operation(name))?;
-        let line = format!("line {}", self.program.line(node.operation.place));
+        let line = self.program.line(node.operation.place);
         let location = self.graph.builder.locations().node(line, name.clone());
         self.graph.builder.set_location(location);
         let mut lower = |importer: &mut Self, node: &Node<'p>, frame: &mut Frame| {

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use front::{Accepted, ImportOptions, Imported, Port, PortExtent, with_shapes};
 use tensor::Kind;
 
+use crate::bytecode;
 use crate::check::Check;
 use crate::importer::{self, port_type};
 use crate::operators;
@@ -37,11 +38,15 @@ const BEGINNINGS: &[&str] =
     &["module", "func.func", "\"builtin.module\"", "#", "!", "builtin.module"];
 
 impl StablehloProgram {
-    /// Whether a file begins as a program's text does: with a module, a function or the name of an
-    /// attribute, behind comments. A name of an attribute alone may begin other texts, so that one
-    /// of a location or alias must follow as MLIR writes it.
+    /// Whether a file is bytecode, holds it as `jax.export` writes it, or begins as a program's
+    /// text does: with a module, a function or the name of an attribute, behind comments. A name of
+    /// an attribute alone may begin other texts, so that one of a location or alias must follow as
+    /// MLIR writes it.
     #[must_use]
-    pub fn is_one(bytes: &[u8]) -> bool {
+    pub fn is_one(bytes: &Bytes) -> bool {
+        if bytecode::found_in(bytes).is_some() {
+            return true;
+        }
         let front = &bytes[..bytes.len().min(1 << 16)];
         let front = match std::str::from_utf8(front) {
             Ok(text) => text,
@@ -62,15 +67,19 @@ impl StablehloProgram {
     /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// `TW0701` for text that is malformed, with line and column; limits that are exceeded.
+    /// `TW0701` for text that is malformed, with line and column; `TW0121` for bytecode that is
+    /// damaged or of a version that is not known; limits that are exceeded.
     pub fn read(bytes: &Bytes, limits: &Limits) -> Result<StablehloProgram> {
         if bytes.len() as u64 > limits.file_bytes {
             let message = format!("the file has {} bytes", bytes.len());
             let found = base::limits::exceeded("file-bytes", bytes.len() as u64, message);
             return Err(found.because("that is more than is read").into());
         }
-        let text = utf8(bytes)?;
-        Ok(StablehloProgram { program: text::parse(text)?, bytes: bytes.len() as u64 })
+        let program = match bytecode::found_in(bytes) {
+            Some(bytes) => bytecode::read(&bytes, limits)?,
+            None => text::parse(utf8(bytes)?)?,
+        };
+        Ok(StablehloProgram { program, bytes: bytes.len() as u64 })
     }
 
     /// Imports its function `main` in the shapes that the options give.
@@ -198,7 +207,13 @@ impl StablehloProgram {
         &self.program.name
     }
 
-    /// The elements and the bytes of all constants; of bytes those of the text.
+    /// Who wrote it, with a version, where the file tells: `StableHLO_v1.15.0`.
+    #[must_use]
+    pub fn producer(&self) -> &str {
+        &self.program.producer
+    }
+
+    /// The elements and the bytes of all constants; of bytes those of the file.
     #[must_use]
     pub fn parameters(&self) -> (u64, u64) {
         let operations = self.program.operations();
@@ -296,12 +311,15 @@ fn port(ty: &ValueType, name: String) -> Port {
     Port { name, dtype: port_type(ty), shape, kind: Kind::Tensor }
 }
 
-/// The programs of a text, between which lines `// -----` stand; parts that hold nothing but
-/// comments are left out.
+/// The programs of a file: of a text those between which lines `// -----` stand; parts that hold
+/// nothing but comments are left out.
 ///
 /// # Errors
 /// `TW0701` for bytes that are no UTF-8.
 pub fn parts(bytes: &Bytes) -> Result<Vec<Bytes>> {
+    if bytecode::found_in(bytes).is_some() {
+        return Ok(vec![bytes.clone()]);
+    }
     let is_comment = |line: &str| line.trim().is_empty() || line.trim_start().starts_with("//");
     let parts = utf8(bytes)?.split("\n// -----");
     let parts = parts.filter(|part| !part.lines().all(is_comment));

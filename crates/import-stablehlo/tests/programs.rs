@@ -1,6 +1,6 @@
-//! Programs that JAX wrote, with inputs and what XLA computed of them, by `bench/stablehlo.py
-//! --record`: each evaluates to these. Cut off at any byte, or with bytes changed, they end in
-//! diagnostics or are programs still.
+//! Programs that JAX wrote, as text and as bytecode, with inputs and what XLA computed of them, by
+//! `bench/stablehlo.py --record`: each evaluates to these. Cut off at any byte, or with bytes
+//! changed, they end in diagnostics or are programs still.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,13 +23,14 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs"))
 }
 
-fn texts() -> BTreeMap<String, String> {
+/// The programs that are kept in a form, by name.
+fn programs(form: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(folder()).expect("programs");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let programs = paths.filter(|path| path.extension().is_some_and(|it| it == "mlir"));
+    let programs = paths.filter(|path| path.extension().is_some_and(|it| it == form));
     let read = |path: PathBuf| {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        (name, std::fs::read_to_string(path).expect("a text"))
+        (name, std::fs::read(path).expect("a program"))
     };
     programs.map(read).collect()
 }
@@ -62,8 +63,10 @@ fn programs_compute_what_xla_does() {
     let side = |name: &str, side: &str| -> Vec<Tensor> {
         (0..).map_while(|at| values.get(&format!("{name}.{side}{at}")).cloned()).collect()
     };
-    for (name, text) in texts() {
-        let imported = import(text.as_bytes()).unwrap_or_else(|found| panic!("{name}: {found}"));
+    let forms = ["mlir", "bc", "jaxexport"].map(programs);
+    assert_eq!(forms.each_ref().map(BTreeMap::len), [20, 20, 1]);
+    for (name, program) in forms.into_iter().flatten() {
+        let imported = import(&program).unwrap_or_else(|found| panic!("{name}: {found}"));
         let results = evaluated(&imported, &side(&name, "in"));
         let results = results.unwrap_or_else(|found| panic!("{name}: {found}"));
         let wanted = side(&name, "out");
@@ -170,8 +173,7 @@ fn changed_texts_end_in_diagnostics() {
             state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % below.max(1)
     };
-    for (name, text) in texts() {
-        let bytes = text.as_bytes();
+    for (name, bytes) in programs("mlir") {
         let step = (bytes.len() / MOST_CUTS).max(1);
         for end in (0..bytes.len()).step_by(step) {
             if let Err(found) = import(&bytes[..end]) {
@@ -179,7 +181,7 @@ fn changed_texts_end_in_diagnostics() {
             }
         }
         for _ in 0..MUTATIONS {
-            let mut changed = bytes.to_vec();
+            let mut changed = bytes.clone();
             for _ in 0..1 + random(3) {
                 let at = random(changed.len());
                 match random(3) {

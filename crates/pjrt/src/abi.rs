@@ -203,6 +203,13 @@ arguments! {
         kinds: Start<Start<u8>>,
         kind_sizes: Start<usize>,
     }
+    /// Serialised protobuf messages, and the bytes of each.
+    ProgramShardings {
+        executable: Handle<LoadedProgram>,
+        count: usize,
+        shardings: Start<Start<u8>>,
+        sizes: Start<usize>,
+    }
     ProgramExecute {
         executable: Handle<LoadedProgram>,
         options: Pointer<ExecuteOptions>,

@@ -17,7 +17,7 @@ use crate::compile_options::CompileOptions;
 use crate::element::ElementForm;
 use crate::event::Promise;
 use crate::failure::{Code, Failure, Outcome};
-use crate::shards::{Part, cut, put};
+use crate::shards::{Part, ShardingTable, cut, put};
 
 /// A run that takes less is done where it is called: to hand it to the queue would take longer.
 const SHORT_RUN: Duration = Duration::from_micros(100);
@@ -33,6 +33,8 @@ pub(crate) struct LoadedProgram {
     pub(crate) devices: Vec<Handle<Device>>,
     device_numbers: Vec<usize>,
     pub(crate) output_tables: OutputTables,
+    pub(crate) input_shardings: ShardingTable,
+    pub(crate) output_shardings: ShardingTable,
     executable: Arc<Loaded>,
     is_deleted: AtomicBool,
 }
@@ -99,6 +101,10 @@ impl LoadedProgram {
         let compiled = catch_internal_errors(|| compile(code, device_numbers.len()))?;
         let Compiled { executable, name, inputs, outputs } = compiled;
         let output_tables = OutputTables::of(&outputs);
+        let shardings = |values: &[Value]| {
+            ShardingTable::of(values.iter().map(|value| (&value.counts[..], &value.places[..])))
+        };
+        let (input_shardings, output_shardings) = (shardings(&inputs), shardings(&outputs));
         let topology = &client.topology;
         let devices = device_numbers.iter().map(|&it| Handle::lend(&topology.devices[it]));
         let is_alone = device_numbers.len() == 1;
@@ -116,6 +122,8 @@ impl LoadedProgram {
             devices: devices.collect(),
             device_numbers,
             output_tables,
+            input_shardings,
+            output_shardings,
             executable: Arc::new(Loaded { executable, inputs, outputs, shapes, last_run }),
             is_deleted: AtomicBool::new(false),
             client,

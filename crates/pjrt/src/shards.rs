@@ -1,6 +1,76 @@
-//! Values of several devices: a whole put together of its parts, and cut into them.
+//! Values of several devices: a whole put together of its parts, and cut into them; how they are
+//! split, as callers are told.
 
 use tilewright::Tensor;
+
+use crate::boundary::{List, Start};
+
+/// How values are split, each as a serialised `OpSharding`.
+pub(crate) struct ShardingTable {
+    pub(crate) messages: Vec<Start<u8>>,
+    pub(crate) sizes: Vec<usize>,
+    /// What the messages point to.
+    _bytes: Vec<Vec<u8>>,
+}
+
+// Fields and kinds of `OpSharding`, by their numbers.
+const KIND: u8 = 1 << 3;
+const KIND_OTHER: u64 = 3;
+const TILE_COUNTS: u8 = 3 << 3 | 2;
+const TILE_DEVICES: u8 = 4 << 3 | 2;
+const IS_REPLICATED_LAST: u8 = 6 << 3;
+
+impl ShardingTable {
+    /// Of values, into how many parts each axis is cut, and which part each device holds.
+    pub(crate) fn of<'a>(
+        values: impl Iterator<Item = (&'a [usize], &'a [Vec<usize>])>,
+    ) -> ShardingTable {
+        let bytes: Vec<Vec<u8>> =
+            values.map(|(counts, places)| sharding_message(counts, places)).collect();
+        ShardingTable {
+            messages: bytes.iter().map(|bytes| List::of(bytes).start()).collect(),
+            sizes: bytes.iter().map(Vec::len).collect(),
+            _bytes: bytes,
+        }
+    }
+}
+
+/// A serialised `OpSharding`; the message without fields says that all devices hold the whole.
+fn sharding_message(counts: &[usize], places: &[Vec<usize>]) -> Vec<u8> {
+    let parts: usize = counts.iter().product();
+    if parts <= 1 {
+        return Vec::new();
+    }
+    let mut devices: Vec<usize> = (0..places.len()).collect();
+    devices.sort_by_key(|&device| &places[device]);
+    let alike = places.len() / parts;
+    let tiles = counts.iter().copied().chain((alike > 1).then_some(alike));
+    let mut message = vec![KIND];
+    write_number(&mut message, KIND_OTHER);
+    write_list(&mut message, TILE_COUNTS, tiles);
+    write_list(&mut message, TILE_DEVICES, devices.into_iter());
+    if alike > 1 {
+        message.extend([IS_REPLICATED_LAST, 1]);
+    }
+    message
+}
+
+fn write_list(message: &mut Vec<u8>, field: u8, numbers: impl Iterator<Item = usize>) {
+    let mut packed = Vec::new();
+    numbers.for_each(|number| write_number(&mut packed, number as u64));
+    message.push(field);
+    write_number(message, packed.len() as u64);
+    message.extend(packed);
+}
+
+/// Writes a number, seven bits a byte, the lowest first.
+fn write_number(message: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        message.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    message.push(number as u8);
+}
 
 /// Which part of a value something is: into how many parts each axis is cut, and which of them.
 #[derive(Clone, Copy)]
@@ -68,6 +138,15 @@ pub(crate) fn cut(whole: &Tensor, place: Part<'_>) -> Option<Tensor> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shardings_are_messages() {
+        assert!(sharding_message(&[1, 1], &[vec![0, 0], vec![0, 0]]).is_empty());
+        // Devices 0 and 2 hold the first half, 1 and 3 the second.
+        let places = [vec![0], vec![1], vec![0], vec![1]];
+        let message = sharding_message(&[2], &places);
+        assert_eq!(message, [8, 3, 26, 2, 2, 2, 34, 4, 0, 2, 1, 3, 48, 1]);
+    }
 
     #[test]
     fn parts_are_cut_and_put_together() {

@@ -21,7 +21,7 @@ unsafe impl Sync for Function {}
 #[repr(C)]
 pub struct Api {
     struct_size: usize,
-    extension_start: usize,
+    extension_start: Option<&'static ShardingsExtension>,
     version: Version,
     functions: [Function; NAMES.len()],
 }
@@ -43,6 +43,24 @@ impl Api {
     }
 }
 
+/// What callers may ask besides the table: how programs split values among devices.
+#[repr(C)]
+struct ShardingsExtension {
+    struct_size: usize,
+    kind: u32,
+    next: usize,
+    parameters: Function,
+    outputs: Function,
+}
+
+static SHARDINGS: ShardingsExtension = ShardingsExtension {
+    struct_size: size_of::<ShardingsExtension>(),
+    kind: 19,
+    next: 0,
+    parameters: Function(programs::program_parameter_shardings as *const c_void),
+    outputs: Function(programs::program_output_shardings as *const c_void),
+};
+
 /// Defines the table: a line a function, in the order of the interface; behind an arrow what does
 /// it, if anything does.
 macro_rules! table {
@@ -52,7 +70,7 @@ macro_rules! table {
 
         static API: Api = Api {
             struct_size: size_of::<Api>(),
-            extension_start: 0,
+            extension_start: Some(&SHARDINGS),
             version: Version {
                 struct_size: size_of::<Version>(),
                 extension_start: 0,

@@ -155,11 +155,7 @@ impl<'t> Parser<'t> {
                 if self.cursor.eat("{") {
                     self.cursor.attributes_until("}")?;
                 }
-                let mesh = Attribute::of(&attributes, "mesh").and_then(Attribute::word);
-                let name = Attribute::of(&attributes, "sym_name").and_then(Attribute::word);
-                if let (Some(mesh), Some(name)) = (mesh, name) {
-                    self.program.meshes.insert(name.to_owned(), mesh.to_owned());
-                }
+                self.program.add_mesh(&attributes);
             }
             "func.func" => {
                 self.begin_function();
@@ -169,38 +165,8 @@ impl<'t> Parser<'t> {
                 if self.cursor.eat("{") {
                     attributes.extend(self.cursor.attributes_until("}")?);
                 }
-                let text = |name: &str| match Attribute::of(&attributes, name) {
-                    Some(Attribute::Text(text) | Attribute::Word(text)) => text.clone(),
-                    _ => String::new(),
-                };
-                let results = match Attribute::of(&attributes, "function_type") {
-                    Some(Attribute::Type(ValueType::Function(_, results))) => results.clone(),
-                    _ => return self.cursor.fault("a function has no type"),
-                };
-                let records = |name: &str| match Attribute::of(&attributes, name) {
-                    Some(Attribute::List(list)) => list
-                        .iter()
-                        .map(|it| match it {
-                            Attribute::Record(record) => record.clone(),
-                            _ => Attributes::new(),
-                        })
-                        .collect(),
-                    _ => Vec::new(),
-                };
-                let function = Function {
-                    name: text("sym_name"),
-                    is_private: text("sym_visibility") == "private",
-                    parameter_names: (0..body.parameters.len())
-                        .map(|it| format!("arg{it}"))
-                        .collect(),
-                    parameters: body.parameters.clone(),
-                    parameter_attributes: records("arg_attrs"),
-                    results,
-                    result_attributes: records("res_attrs"),
-                    body,
-                    values: Vec::new(),
-                    place: at,
-                };
+                let function = Function::of_attributes(&attributes, body, at);
+                let function = function.map_err(|reason| TextFault { at, reason })?;
                 self.end_function(function)?;
             }
             other => return self.cursor.fault(format!("`{other}` stands outside of functions")),
@@ -219,13 +185,8 @@ impl<'t> Parser<'t> {
 
     fn end_function(&mut self, mut function: Function) -> Parsed<()> {
         function.values = std::mem::take(&mut self.scope.types);
-        let number = self.program.functions.len();
-        if self.program.by_name.insert(function.name.clone(), number).is_some() {
-            let reason = format!("there are two functions `{}`", function.name);
-            return Err(TextFault { at: function.place, reason });
-        }
-        self.program.functions.push(function);
-        Ok(())
+        let at = function.place;
+        self.program.push(function).map_err(|reason| TextFault { at, reason })
     }
 
     fn function(&mut self) -> Parsed<()> {

@@ -215,8 +215,7 @@ impl<'t> Cursor<'t> {
         let is_list = self.eat("{");
         loop {
             let scale = self.number()?;
-            let Some(scale) = scale.parse::<f64>().ok().filter(|it| it.is_finite() && *it > 0.0)
-            else {
+            let Ok(scale) = scale.parse::<f64>() else {
                 return self.fault(format!("`{scale}` is no scale"));
             };
             scales.push(scale);
@@ -229,7 +228,8 @@ impl<'t> Cursor<'t> {
             self.expect("}")?;
         }
         self.expect(">")?;
-        Ok(Quantisation { storage, expressed, range, axis, scales, zero_points })
+        let quantisation = Quantisation { storage, expressed, range, axis, scales, zero_points };
+        quantisation.checked().or_else(|reason| self.fault(reason))
     }
 
     /// `(a, b)`

@@ -90,6 +90,22 @@ entries! {
         Ok(())
     }
 
+    program_parameter_shardings(arguments: ProgramShardings) {
+        let tables = &arguments.executable.get()?.input_shardings;
+        arguments.count = tables.sizes.len();
+        arguments.shardings = List::of(&tables.messages).start();
+        arguments.sizes = List::of(&tables.sizes).start();
+        Ok(())
+    }
+
+    program_output_shardings(arguments: ProgramShardings) {
+        let tables = &arguments.executable.get()?.output_shardings;
+        arguments.count = tables.sizes.len();
+        arguments.shardings = List::of(&tables.messages).start();
+        arguments.sizes = List::of(&tables.sizes).start();
+        Ok(())
+    }
+
     loaded_devices(arguments: ProgramDevices) {
         arguments.devices = List::of(&arguments.executable.get()?.devices);
         Ok(())
