@@ -1,4 +1,4 @@
-//! The structures of the C interface, version 0.54, as far as the plugin reads or fills them.
+//! The structures of the C interface, version 0.94, as far as the plugin reads or fills them.
 //!
 //! Every structure of arguments begins with its size and a pointer to extensions, of which there
 //! are none. Fields behind `// out` are what the plugin fills in.
@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::program::LoadedProgram;
 
 /// The version of the interface that the structures follow.
-pub(crate) const VERSION: (i32, i32) = (0, 54);
+pub(crate) const VERSION: (i32, i32) = (0, 94);
 
 /// An event: it is there, or what went wrong is.
 pub(crate) type Event = Promise<()>;
@@ -76,6 +76,8 @@ arguments! {
     EventArguments { event: Handle<Event> }
     EventReady { event: Handle<Event>, is_ready: bool }
     EventCallback { event: Handle<Event>, callback: CallbackFunction, argument: *mut c_void }
+
+    EventSet { event: Handle<Event>, code: u32, message: List<u8> }
 
     ClientCreate {
         options: List<NamedValue>,
@@ -137,6 +139,13 @@ arguments! {
         device: Handle<Device>,
         attribute_count: usize,
         attributes: Start<NamedValue>,
+    }
+    DeviceKnownAttributes {
+        device: Handle<Device>,
+        attributes: List<NamedValue>,
+        /// What is ended by the function behind it: nothing.
+        kept: Handle<()>,
+        end: extern "C" fn(Handle<()>),
     }
     /// Of a device its description or default memory: the same object.
     DevicePart { device: Handle<Device>, part: Handle<Device> }
@@ -203,6 +212,14 @@ arguments! {
         kinds: Start<Start<u8>>,
         kind_sizes: Start<usize>,
     }
+    /// A serialised protobuf message, which the program keeps.
+    ProgramMessage {
+        executable: Handle<LoadedProgram>,
+        message: List<u8>,
+        /// What is ended by the function behind it: nothing.
+        kept: Handle<()>,
+        end: extern "C" fn(Handle<()>),
+    }
     /// Serialised protobuf messages, and the bytes of each.
     ProgramShardings {
         executable: Handle<LoadedProgram>,
@@ -231,6 +248,13 @@ arguments! {
         host_layout: Pointer<MemoryLayout>,
         destination: HostDestination,
         destination_size: usize,
+        event: Handle<Event>,
+    }
+    BufferCopyRaw {
+        buffer: Handle<Buffer>,
+        destination: HostDestination,
+        offset: i64,
+        size: i64,
         event: Handle<Event>,
     }
     BufferCount { buffer: Handle<Buffer>, count: usize }

@@ -390,13 +390,13 @@ pub(crate) fn enter<T: Arguments>(
 /// Defines structures of arguments: their fields behind the size and the pointer to extensions that
 /// all begin with.
 macro_rules! arguments {
-    ($($(#[$doc:meta])* $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {$(
+    ($($(#[$doc:meta])* $name:ident { $($(#[$inner:meta])* $field:ident: $type:ty),* $(,)? })*) => {$(
         $(#[$doc])*
         #[repr(C)]
         pub(crate) struct $name {
             pub(crate) struct_size: usize,
             pub(crate) extension_start: *const std::ffi::c_void,
-            $(pub(crate) $field: $type,)*
+            $($(#[$inner])* pub(crate) $field: $type,)*
         }
 
         // SAFETY: laid out as C does, the size first.

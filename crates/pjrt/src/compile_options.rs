@@ -80,6 +80,32 @@ fn assigned(bytes: &[u8]) -> Option<Vec<i64>> {
     Some((0..replicas).flat_map(of_replica).collect())
 }
 
+/// The message that says which device each partition of one replica runs on.
+pub(crate) fn assignment_message(devices: &[usize]) -> Vec<u8> {
+    let mut message = vec![1 << 3, 1, 2 << 3];
+    write_number(&mut message, devices.len() as u64);
+    for &device in devices {
+        let mut inside = Vec::new();
+        write_number(&mut inside, device as u64);
+        let mut computation = vec![(DEVICE_NUMBERS << 3 | 2) as u8];
+        write_number(&mut computation, inside.len() as u64);
+        computation.extend(inside);
+        message.push((COMPUTATIONS << 3 | 2) as u8);
+        write_number(&mut message, computation.len() as u64);
+        message.extend(computation);
+    }
+    message
+}
+
+/// Writes a number, seven bits a byte, the lowest first.
+pub(crate) fn write_number(message: &mut Vec<u8>, mut number: u64) {
+    while number >= 0x80 {
+        message.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    message.push(number as u8);
+}
+
 /// The value of a field.
 enum Field<'a> {
     Number(u64),
@@ -134,6 +160,13 @@ mod tests {
         assert_eq!(options.devices, [0, 1, 2, 3]);
         let none = CompileOptions::parse(&[]).expect("it is a message");
         assert_eq!((none.replicas, none.partitions), (1, 1));
+    }
+
+    #[test]
+    fn assignments_are_read_as_they_are_written() {
+        let devices = [3, 200, 0];
+        let assignment = assignment_message(&devices);
+        assert_eq!(assigned(&assignment), Some(vec![3, 200, 0]));
     }
 
     #[test]

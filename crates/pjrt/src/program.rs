@@ -13,7 +13,7 @@ use tilewright::{
 use crate::boundary::{Handle, Start};
 use crate::buffer::{Buffer, Contents, deleted};
 use crate::client::{Client, Device, MEMORY_KIND};
-use crate::compile_options::CompileOptions;
+use crate::compile_options::{CompileOptions, assignment_message};
 use crate::element::ElementForm;
 use crate::event::Promise;
 use crate::failure::{Code, Failure, Outcome};
@@ -28,6 +28,10 @@ pub(crate) struct LoadedProgram {
     pub(crate) name: String,
     /// What tells it from other programs.
     pub(crate) fingerprint: String,
+    /// The options that it was compiled with, as they were given.
+    pub(crate) options: Vec<u8>,
+    /// Which devices it is for, as a message.
+    pub(crate) assignment: Vec<u8>,
     pub(crate) replicas: usize,
     pub(crate) partitions: usize,
     pub(crate) devices: Vec<Handle<Device>>,
@@ -91,7 +95,7 @@ impl LoadedProgram {
         client: Arc<Client>,
         code: &[u8],
         format: &str,
-        options: &CompileOptions,
+        (options, options_message): (&CompileOptions, &[u8]),
     ) -> Outcome<LoadedProgram> {
         if format != "mlir" {
             let message = format!("programs of the format `{format}` are not read; send `mlir`");
@@ -117,6 +121,8 @@ impl LoadedProgram {
         Ok(LoadedProgram {
             name,
             fingerprint: fingerprint(code),
+            options: options_message.to_vec(),
+            assignment: assignment_message(&device_numbers),
             replicas: options.replicas,
             partitions: options.partitions,
             devices: devices.collect(),

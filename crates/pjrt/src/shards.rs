@@ -4,6 +4,7 @@
 use tilewright::Tensor;
 
 use crate::boundary::{List, Start};
+use crate::compile_options::write_number;
 
 /// How values are split, each as a serialised `OpSharding`.
 pub(crate) struct ShardingTable {
@@ -61,15 +62,6 @@ fn write_list(message: &mut Vec<u8>, field: u8, numbers: impl Iterator<Item = us
     message.push(field);
     write_number(message, packed.len() as u64);
     message.extend(packed);
-}
-
-/// Writes a number, seven bits a byte, the lowest first.
-fn write_number(message: &mut Vec<u8>, mut number: u64) {
-    while number >= 0x80 {
-        message.push(number as u8 | 0x80);
-        number >>= 7;
-    }
-    message.push(number as u8);
 }
 
 /// Which part of a value something is: into how many parts each axis is cut, and which of them.

@@ -16,7 +16,7 @@ struct Function(*const c_void);
 // SAFETY: a pointer to code, which any thread may call.
 unsafe impl Sync for Function {}
 
-/// The table, as version 0.54 of the interface has it: its size, the version, and functions in the
+/// The table, as version 0.94 of the interface has it: its size, the version, and functions in the
 /// order of their numbers.
 #[repr(C)]
 pub struct Api {
@@ -192,6 +192,35 @@ table! {
     Memory_Kind_Id => devices::device_zero;
     ExecuteContext_Create;
     ExecuteContext_Destroy;
+    Buffer_CopyRawToHost => buffers::buffer_copy_raw;
+    AsyncHostToDeviceTransferManager_Destroy;
+    AsyncHostToDeviceTransferManager_TransferData;
+    Client_CreateBuffersForAsyncHostToDevice;
+    AsyncHostToDeviceTransferManager_RetrieveBuffer;
+    AsyncHostToDeviceTransferManager_Device;
+    AsyncHostToDeviceTransferManager_BufferCount;
+    AsyncHostToDeviceTransferManager_BufferSize;
+    AsyncHostToDeviceTransferManager_SetBufferError;
+    AsyncHostToDeviceTransferManager_AddMetadata;
+    Client_DmaMap;
+    Client_DmaUnmap;
+    Client_CreateUninitializedBuffer;
+    Client_UpdateGlobalProcessInfo;
+    TopologyDescription_Deserialize;
+    Client_CreateAliasBuffer;
+    Client_FulfillAliasBuffer;
+    LoadedExecutable_GetDeviceAssignment => programs::loaded_assignment;
+    Client_CreateErrorBuffer;
+    AsyncHostToDeviceTransferManager_TransferLiteral;
+    Buffer_CopyRawToHostFuture;
+    Device_PoisonExecution;
+    Device_CreateAsyncTrackingEvent;
+    AsyncTrackingEvent_Destroy;
+    Executable_GetCompileOptions => programs::program_options;
+    Buffer_DonateWithControlDependency;
+    Event_Create => events::event_create;
+    Event_Set => events::event_set;
+    Device_GetAttributes => devices::device_known_attributes;
 }
 
 /// The table of functions; the one symbol of the library that callers look for.

@@ -187,6 +187,7 @@ impl<'b> Pool<'b> {
         match entry.dialect {
             "builtin" => self.builtin_attribute(code, &mut reader),
             "vhlo" => self.vhlo_attribute(code, &mut reader),
+            "sdy" => self.sdy_attribute(code, &mut reader),
             // What others say, such as which devices an operation is for, means nothing here.
             other => Ok(Attribute::Word(format!("of {other}"))),
         }
@@ -207,26 +208,26 @@ impl<'b> Pool<'b> {
         }
     }
 
-    fn text(&mut self, reader: &mut Reader<'b>) -> Accepted<String> {
+    pub(super) fn text(&mut self, reader: &mut Reader<'b>) -> Accepted<String> {
         let text = *at(&self.container.texts, reader.number()?, "text")?;
         self.take(text.len())?;
         Ok(text.to_owned())
     }
 
-    fn child(&mut self, reader: &mut Reader<'b>) -> Accepted<Attribute> {
+    pub(super) fn child(&mut self, reader: &mut Reader<'b>) -> Accepted<Attribute> {
         let number = reader.number()?;
         self.attribute(number)
     }
 
     /// An attribute that may be left out.
-    fn optional(&mut self, reader: &mut Reader<'b>) -> Accepted<Option<Attribute>> {
+    pub(super) fn optional(&mut self, reader: &mut Reader<'b>) -> Accepted<Option<Attribute>> {
         match reader.flagged()? {
             (number, true) => self.attribute(number).map(Some),
             (_, false) => Ok(None),
         }
     }
 
-    fn children(&mut self, reader: &mut Reader<'b>) -> Accepted<Vec<Attribute>> {
+    pub(super) fn children(&mut self, reader: &mut Reader<'b>) -> Accepted<Vec<Attribute>> {
         let count = reader.count()?;
         (0..count).map(|_| self.child(reader)).collect()
     }

@@ -15,6 +15,7 @@ mod container;
 mod exported;
 mod operations;
 mod reader;
+mod sdy;
 mod vhlo;
 
 use base::Limits;

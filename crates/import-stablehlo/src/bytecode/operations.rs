@@ -8,7 +8,7 @@ use front::Accepted;
 use super::attributes::Pool;
 use super::container::{self, Container, at};
 use super::reader::{Reader, damaged};
-use super::vhlo;
+use super::{sdy, vhlo};
 use crate::syntax::{Attribute, Attributes, Block, Function, Operation, Program, ValueType};
 use crate::text::MOST_NESTED;
 
@@ -286,6 +286,9 @@ impl<'b> Functions<'b> {
     /// The names of an operation's attributes; none of one of another dialect.
     fn attribute_names(&self, name: &str) -> Accepted<Option<&'static [&'static str]>> {
         let Some(own) = name.strip_prefix("vhlo.") else {
+            if let Some(own) = name.strip_prefix("sdy.") {
+                return Ok(sdy::attribute_names(own));
+            }
             return match name.split('.').next().unwrap_or_default() {
                 dialect @ ("stablehlo" | "chlo" | "func") => Err(not_portable(dialect)),
                 _ => Ok(None),
@@ -309,14 +312,7 @@ impl<'b> Functions<'b> {
             }
             return Ok(());
         }
-        let Some(names) = names else {
-            // Operations of other dialects have a record, which may be left out.
-            if let Attribute::Record(record) = self.pool.attribute(reader.number()?)? {
-                attributes.extend(record);
-            }
-            return Ok(());
-        };
-        for name in names {
+        for name in names.unwrap_or_default() {
             let number = reader.number()?;
             attributes.push(((*name).to_owned(), self.pool.attribute(number)?));
         }

@@ -115,7 +115,8 @@ const TABLE: &[Row] = &[
     row("stablehlo.if", Whole(control::branch)),
     row("stablehlo.partition_id", Whole(control::number_of_device)),
     row("stablehlo.replica_id", Whole(control::number_of_replica)),
-    // Several devices.
+    // Several devices, and what stands between their dialect and that of portable files.
+    row("builtin.unrealized_conversion_cast", Elementwise(control::unchanged)),
     row("sdy.manual_computation", Whole(devices::manual)),
     row("sdy.sharding_constraint", Elementwise(control::unchanged)),
     row("stablehlo.all_gather", Whole(devices::collective)),

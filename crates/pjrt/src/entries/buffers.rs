@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use tilewright::Tensor;
+
 use super::clients::ready;
 use super::entries;
 use crate::abi::MemoryLayout;
@@ -128,6 +130,27 @@ entries! {
                     }
                 }
             }));
+        });
+        arguments.event = Handle::give(event);
+        Ok(())
+    }
+
+    /// Copies bytes of the device's memory as they lie there.
+    buffer_copy_raw(arguments: BufferCopyRaw) {
+        let buffer = arguments.buffer.get()?;
+        let range = usize::try_from(arguments.offset).ok().zip(usize::try_from(arguments.size).ok());
+        let range = range.and_then(|(from, size)| Some(from..from.checked_add(size)?));
+        let Some(range) = range.filter(|range| range.end <= buffer.device_bytes()) else {
+            let message = "bytes are wanted that the buffer does not have";
+            return Err(Failure::new(Code::InvalidArgument, message));
+        };
+        let contents = buffer.contents()?;
+        let (event, destination) = (Arc::new(Promise::open()), arguments.destination);
+        let told = event.clone();
+        contents.tensor.when_kept(move |outcome| {
+            let destination = destination;
+            let write = |tensor: &Tensor| destination.write(&tensor.bytes()[range]);
+            told.keep(outcome.as_ref().map_err(Failure::clone).map(write));
         });
         arguments.event = Handle::give(event);
         Ok(())

@@ -73,7 +73,8 @@ entries! {
         let options = CompileOptions::parse(arguments.options.as_slice())?;
         let (code, format) = (program.code.as_slice(), program.format.to_text());
         let client = arguments.client.share()?;
-        let loaded = LoadedProgram::compile(client, code, &format, &options)?;
+        let message = arguments.options.as_slice();
+        let loaded = LoadedProgram::compile(client, code, &format, (&options, message))?;
         arguments.executable = Handle::give(Arc::new(loaded));
         Ok(())
     }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::entries;
+use super::{end_nothing, entries};
 use crate::abi::{Known, NamedValue};
 use crate::boundary::{Handle, List, Start};
 use crate::client::{MEMORY_KIND, PLATFORM, PLATFORM_VERSION, Topology};
@@ -45,6 +45,14 @@ entries! {
 
     device_attributes(arguments: DeviceAttributes) {
         (arguments.attribute_count, arguments.attributes) = (0, Start::NONE);
+        Ok(())
+    }
+
+    device_known_attributes(arguments: DeviceKnownAttributes) {
+        const NONE: &[NamedValue] = &[];
+        arguments.device.get()?;
+        arguments.attributes = List::of_static(NONE);
+        (arguments.kept, arguments.end) = (Handle::NONE, end_nothing);
         Ok(())
     }
 

@@ -1,8 +1,11 @@
 //! Errors, the plugin, and events.
 
+use std::sync::Arc;
+
 use super::entries;
-use crate::abi::NamedValue;
-use crate::boundary::{Callback, List, enter, error};
+use crate::abi::{ErrorArguments, ErrorMessage, Event, NamedValue};
+use crate::boundary::{Callback, Handle, List, enter, error};
+use crate::failure::{Code, Failure};
 
 /// What the plugin says of itself: the newest version of StableHLO that it reads.
 static ATTRIBUTES: [NamedValue; 2] = [
@@ -11,7 +14,7 @@ static ATTRIBUTES: [NamedValue; 2] = [
 ];
 
 /// Ends an error.
-pub(crate) extern "C" fn error_destroy(arguments: *mut crate::abi::ErrorArguments) {
+pub(crate) extern "C" fn error_destroy(arguments: *mut ErrorArguments) {
     _ = enter(arguments, "error_destroy", |arguments| {
         drop(arguments.error.take());
         Ok(())
@@ -19,7 +22,7 @@ pub(crate) extern "C" fn error_destroy(arguments: *mut crate::abi::ErrorArgument
 }
 
 /// Gives an error's text.
-pub(crate) extern "C" fn error_message(arguments: *mut crate::abi::ErrorMessage) {
+pub(crate) extern "C" fn error_message(arguments: *mut ErrorMessage) {
     _ = enter(arguments, "error_message", |arguments| {
         arguments.message = List::text(&arguments.error.get()?.message);
         Ok(())
@@ -46,6 +49,21 @@ entries! {
         Ok(())
     }
 
+    /// An event that the caller sets.
+    event_create(arguments: EventArguments) {
+        arguments.event = Handle::give(Arc::new(Event::open()));
+        Ok(())
+    }
+
+    event_set(arguments: EventSet) {
+        let outcome = match arguments.code {
+            0 => Ok(()),
+            _ => Err(Failure::new(Code::Internal, arguments.message.to_text())),
+        };
+        arguments.event.get()?.keep(outcome);
+        Ok(())
+    }
+
     event_is_ready(arguments: EventReady) {
         arguments.is_ready = arguments.event.get()?.is_kept();
         Ok(())
@@ -67,9 +85,9 @@ entries! {
 }
 
 /// The error of a function that the plugin does not have.
-pub(crate) fn unimplemented(name: &str) -> crate::boundary::Handle<crate::failure::Failure> {
-    error(Err(crate::failure::Failure::new(
-        crate::failure::Code::Unimplemented,
+pub(crate) fn unimplemented(name: &str) -> Handle<Failure> {
+    error(Err(Failure::new(
+        Code::Unimplemented,
         format!("{name} is not offered by Tilewright's plugin"),
     )))
 }

@@ -8,6 +8,9 @@ pub(crate) mod programs;
 #[cfg(test)]
 mod tests;
 
+/// Ends what callers were given, where that is part of an object that they hold.
+pub(crate) extern "C" fn end_nothing(_kept: crate::boundary::Handle<()>) {}
+
 /// Defines functions of the interface: their structure, and what they do with it.
 macro_rules! entries {
     ($($(#[$doc:meta])* $name:ident($arguments:ident: $type:ident) $body:block)*) => {$(

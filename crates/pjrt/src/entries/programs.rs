@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::entries;
+use super::{end_nothing, entries};
 use crate::boundary::{Handle, List, Start};
 use crate::buffer::Buffer;
 use crate::event::Promise;
@@ -103,6 +103,20 @@ entries! {
         arguments.count = tables.sizes.len();
         arguments.shardings = List::of(&tables.messages).start();
         arguments.sizes = List::of(&tables.sizes).start();
+        Ok(())
+    }
+
+    /// Which devices each replica and partition runs on.
+    loaded_assignment(arguments: ProgramMessage) {
+        arguments.message = List::of(&arguments.executable.get()?.assignment);
+        (arguments.kept, arguments.end) = (Handle::NONE, end_nothing);
+        Ok(())
+    }
+
+    /// The options that it was compiled with, as they were given.
+    program_options(arguments: ProgramMessage) {
+        arguments.message = List::of(&arguments.executable.get()?.options);
+        (arguments.kept, arguments.end) = (Handle::NONE, end_nothing);
         Ok(())
     }
 
