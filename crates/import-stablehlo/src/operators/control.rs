@@ -104,9 +104,18 @@ pub(crate) fn repeat<'p>(
             let arguments = node.operands.iter().map(|value| value.with_parts(&mut parts));
             let arguments = arguments.collect::<Accepted<Vec<Value>>>()?;
             let results = importer.block(node.function, block, frame, arguments)?;
-            if is_condition && results.len() != 1 {
-                return Err(shape_error("a condition is one value"));
+            if is_condition {
+                let [condition] = &results[..] else {
+                    return Err(shape_error("a condition is one value"));
+                };
+                // Devices that loop together go on alike.
+                return Ok(condition.on(0).parts().into_iter().cloned().collect());
             }
+            let alike = node.operands.iter().zip(results).map(|(value, result)| match value {
+                Value::Each(values) => result.on_each(values.len()),
+                _ => result,
+            });
+            let results: Vec<Value> = alike.collect();
             Ok(results.iter().flat_map(Value::parts).cloned().collect())
         })
     };
@@ -183,6 +192,11 @@ fn choose<'p>(
                 let results = match number {
                     Some((index, number)) => chosen(importer, node, frame, regions, index, number)?,
                     None => importer.block(node.function, regions[0], frame, Vec::new())?,
+                };
+                // Branches give values of the same form, whichever devices tell apart.
+                let results = match importer.devices_together() {
+                    Some(count) => results.iter().map(|value| value.on_each(count)).collect(),
+                    None => results,
                 };
                 let parts = results.iter().flat_map(Value::parts).cloned().collect();
                 like = results;

@@ -91,6 +91,12 @@ impl<'p> Importer<'p> {
         Ok(Some((0..results[0].len()).map(|number| Value::Each(of(number))).collect()))
     }
 
+    /// How many devices are told apart by what is being lowered; none where it is one's.
+    pub(crate) fn devices_together(&self) -> Option<usize> {
+        let members = self.members.as_ref().filter(|_| self.device.is_none());
+        members.map(|members| members.numbers.len())
+    }
+
     /// Whether devices tell each other something within regions, or in functions called there.
     fn tells(&self, regions: &[Block]) -> bool {
         let mut blocks: Vec<&Block> = regions.iter().collect();
