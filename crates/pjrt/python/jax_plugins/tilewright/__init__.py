@@ -25,6 +25,9 @@ def initialize() -> None:
         return
     # Behind JAX's own platforms: who wants it names it.
     xla_bridge.register_plugin(PLATFORM, priority=-100, library_path=str(path))
+    from . import _linear_algebra
+
+    _linear_algebra.register(PLATFORM)
     donating = getattr(mlir, "_platforms_with_donation", None)
     if donating is not None and PLATFORM not in donating:
         donating.append(PLATFORM)
