@@ -390,7 +390,10 @@ pub(crate) fn enter<T: Arguments>(
 /// Defines structures of arguments: their fields behind the size and the pointer to extensions that
 /// all begin with.
 macro_rules! arguments {
-    ($($(#[$doc:meta])* $name:ident { $($(#[$inner:meta])* $field:ident: $type:ty),* $(,)? })*) => {$(
+    ($(
+        $(#[$doc:meta])*
+        $name:ident { $($(#[$inner:meta])* $field:ident: $type:ty),* $(,)? }
+    )*) => {$(
         $(#[$doc])*
         #[repr(C)]
         pub(crate) struct $name {

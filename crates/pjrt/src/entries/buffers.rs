@@ -138,7 +138,8 @@ entries! {
     /// Copies bytes of the device's memory as they lie there.
     buffer_copy_raw(arguments: BufferCopyRaw) {
         let buffer = arguments.buffer.get()?;
-        let range = usize::try_from(arguments.offset).ok().zip(usize::try_from(arguments.size).ok());
+        let (from, size) = (usize::try_from(arguments.offset), usize::try_from(arguments.size));
+        let range = from.ok().zip(size.ok());
         let range = range.and_then(|(from, size)| Some(from..from.checked_add(size)?));
         let Some(range) = range.filter(|range| range.end <= buffer.device_bytes()) else {
             let message = "bytes are wanted that the buffer does not have";
