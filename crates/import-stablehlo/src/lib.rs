@@ -28,6 +28,7 @@ mod node;
 mod operators;
 mod syntax;
 mod text;
+mod verify;
 
 pub use check::{Check, CheckKind};
 pub use model::{CheckedFunction, StablehloProgram, parts, supported_operations};
