@@ -18,6 +18,7 @@ use crate::check::{Check, CheckKind};
 use crate::node::{Node, Value, part_type};
 use crate::operators::{self, Members};
 use crate::syntax::{Block, ElementType, Elements, Function, Operation, Program, ValueType};
+use crate::verify;
 
 /// A program being lowered.
 pub(crate) struct Importer<'p> {
@@ -238,6 +239,7 @@ impl<'p> Importer<'p> {
         let line = self.program.line(node.operation.place);
         let location = self.graph.builder.locations().node(line, name.clone());
         self.graph.builder.set_location(location);
+        verify::verify(row, node)?;
         let mut lower = |importer: &mut Self, node: &Node<'p>, frame: &mut Frame| {
             operators::lower(importer, row, node, frame)
         };

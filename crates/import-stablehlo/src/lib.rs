@@ -29,6 +29,7 @@ mod operators;
 mod sharding;
 mod syntax;
 mod text;
+mod verify;
 
 pub use check::{Check, CheckKind};
 pub use model::{CheckedFunction, StablehloProgram, parts, supported_operations};

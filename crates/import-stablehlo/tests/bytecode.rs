@@ -1,8 +1,11 @@
 //! Bytecode that is damaged ends in diagnostics, and the official files of all versions are read.
 
+mod changes;
+
 use std::path::{Path, PathBuf};
 
 use base::Limits;
+use changes::Changes;
 use front::ImportOptions;
 use import_stablehlo::StablehloProgram;
 
@@ -48,24 +51,10 @@ fn files_that_are_cut_off_are_refused() {
 
 #[test]
 fn changed_files_end_in_diagnostics() {
-    let mut state = 0x5EED_u64;
-    let mut random = |below: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below.max(1)
-    };
+    let mut changes = Changes::new();
     for (name, bytes) in programs() {
-        for _ in 0..MUTATIONS {
-            let mut changed = bytes.clone();
-            for _ in 0..1 + random(3) {
-                let at = random(changed.len());
-                match random(4) {
-                    0 => changed[at] = random(256) as u8,
-                    1 => changed[at] ^= 1 << random(8),
-                    2 => drop(changed.remove(at)),
-                    _ => changed.insert(at, random(256) as u8),
-                }
-            }
+        for _ in 0..Changes::count(MUTATIONS) {
+            let changed = changes.changed(&bytes, |changes| changes.below(256) as u8);
             if let Err(found) = import(&changed) {
                 assert!(!found.contains("TW09"), "{name}: {found}");
             }

@@ -143,6 +143,11 @@ impl<T> Clone for Start<T> {
 
 impl<T> Copy for Start<T> {}
 
+// SAFETY: as of a list.
+unsafe impl<T: Sync> Send for Start<T> {}
+// SAFETY: as above.
+unsafe impl<T: Sync> Sync for Start<T> {}
+
 impl<T> Start<T> {
     pub(crate) const NONE: Start<T> = Start(std::ptr::null());
 

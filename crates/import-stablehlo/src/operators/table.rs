@@ -153,6 +153,7 @@ const TABLE: &[Row] = &[
     row("chlo.lgamma", Elementwise(special::lgamma)),
     row("chlo.mulhi", Elementwise(special::mulhi)),
     row("chlo.next_after", Elementwise(special::next_after)),
+    row("chlo.ragged_dot", Whole(products::ragged_dot)),
     row("chlo.scan", Whole(control::scan)),
     row("chlo.sinh", Map(F::Sinh)),
     row("chlo.square", Elementwise(special::square)),
