@@ -17,7 +17,7 @@ use crate::compile_options::{CompileOptions, assignment_message};
 use crate::element::ElementForm;
 use crate::event::Promise;
 use crate::failure::{Code, Failure, Outcome};
-use crate::shards::{Part, ShardingTable, cut, put};
+use crate::shards::{Part, ShardingTable, cut, put, sharding_message};
 
 /// A run that takes less is done where it is called: to hand it to the queue would take longer.
 const SHORT_RUN: Duration = Duration::from_micros(100);
@@ -105,10 +105,13 @@ impl LoadedProgram {
         let compiled = catch_internal_errors(|| compile(code, device_numbers.len()))?;
         let Compiled { executable, name, inputs, outputs } = compiled;
         let output_tables = OutputTables::of(&outputs);
-        let shardings = |values: &[Value]| {
-            ShardingTable::of(values.iter().map(|value| (&value.counts[..], &value.places[..])))
+        let splits = |values: &[Value]| -> Vec<Vec<u8>> {
+            values.iter().map(|value| sharding_message(&value.counts, &value.places)).collect()
         };
-        let (input_shardings, output_shardings) = (shardings(&inputs), shardings(&outputs));
+        let input_shardings = ShardingTable::of(splits(&inputs));
+        // No outputs are a tuple of none, which is whole on all devices.
+        let output_splits = if outputs.is_empty() { vec![Vec::new()] } else { splits(&outputs) };
+        let output_shardings = ShardingTable::of(output_splits);
         let topology = &client.topology;
         let devices = device_numbers.iter().map(|&it| Handle::lend(&topology.devices[it]));
         let is_alone = device_numbers.len() == 1;

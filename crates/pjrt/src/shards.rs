@@ -22,12 +22,8 @@ const TILE_DEVICES: u8 = 4 << 3 | 2;
 const IS_REPLICATED_LAST: u8 = 6 << 3;
 
 impl ShardingTable {
-    /// Of values, into how many parts each axis is cut, and which part each device holds.
-    pub(crate) fn of<'a>(
-        values: impl Iterator<Item = (&'a [usize], &'a [Vec<usize>])>,
-    ) -> ShardingTable {
-        let bytes: Vec<Vec<u8>> =
-            values.map(|(counts, places)| sharding_message(counts, places)).collect();
+    /// Of messages.
+    pub(crate) fn of(bytes: Vec<Vec<u8>>) -> ShardingTable {
         ShardingTable {
             messages: bytes.iter().map(|bytes| List::of(bytes).start()).collect(),
             sizes: bytes.iter().map(Vec::len).collect(),
@@ -36,8 +32,9 @@ impl ShardingTable {
     }
 }
 
-/// A serialised `OpSharding`; the message without fields says that all devices hold the whole.
-fn sharding_message(counts: &[usize], places: &[Vec<usize>]) -> Vec<u8> {
+/// How a value is split, as a serialised `OpSharding`: into how many parts each axis is cut, and
+/// which part each device holds. The message without fields says that all hold the whole.
+pub(crate) fn sharding_message(counts: &[usize], places: &[Vec<usize>]) -> Vec<u8> {
     let parts: usize = counts.iter().product();
     if parts <= 1 {
         return Vec::new();
