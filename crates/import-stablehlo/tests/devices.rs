@@ -19,7 +19,7 @@ const XLA: [&[f32]; 6] = [
 fn evaluated(program: &StablehloProgram, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
     let imported = program.import(&ImportOptions::default()).map_err(|found| found.to_string())?;
     let module = &imported.module;
-    let function = module.functions.iter().next().ok_or("there is no function")?;
+    let function = module.functions.values().next().ok_or("there is no function")?;
     graph::verify(function).map_err(|found| format!("{found:?}"))?;
     let constant = |id| module.constants[id].tensor.clone();
     let precision = eval::EvaluationPrecision::Declared;
