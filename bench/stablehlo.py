@@ -3,7 +3,8 @@
     pip install jax==0.10.2
     python bench/stablehlo.py --record crates/import-stablehlo/tests/programs
 
-writes NAME.mlir for each program, and one archive `values.npz` with `NAME.in0`, `NAME.out0` and so
+writes NAME.mlir for each program, NAME.bc with its bytecode as `jax.export` makes it, what that writes of
+one of them whole, and one archive `values.npz` with `NAME.in0`, `NAME.out0` and so
 on. Complex values are kept as the ports of a compiled program have them: parts along a last axis.
 The tests of `import-stablehlo` run them.
 
@@ -11,6 +12,11 @@ The tests of `import-stablehlo` run them.
 
 runs texts with free extents, each of which is set to 3, on made-up inputs, and compares what the
 binary computes with StableHLO's own interpreter, which gets the text with these extents put in.
+
+    python bench/stablehlo.py --compare 2 --tilewright BINARY
+
+runs the programs and the functions of `jax_functions.py`, as `jax.export` writes them, each on so
+many sets of random inputs, and compares what the binary computes with XLA.
 """
 
 import argparse
@@ -22,6 +28,7 @@ import subprocess
 import tempfile
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy
 
@@ -202,6 +209,8 @@ def ports(value):
 
 def record(folder):
     folder.mkdir(parents=True, exist_ok=True)
+    # Locations name files without folders, and come out the same everywhere.
+    jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/")
     values = {}
     for name, (function, made) in PROGRAMS.items():
         generator = numpy.random.default_rng(len(name))
@@ -210,6 +219,10 @@ def record(folder):
         ]
         compiled = jax.jit(function)
         (folder / f"{name}.mlir").write_text(compiled.lower(*inputs).as_text())
+        exported = jax.export.export(compiled)(*inputs)
+        (folder / f"{name}.bc").write_bytes(exported.mlir_module_serialized)
+        if name == "mlp":
+            (folder / f"{name}.jaxexport").write_bytes(exported.serialize())
         outputs = jax.tree_util.tree_leaves(compiled(*inputs))
         for side, arrays in (("in", inputs), ("out", outputs)):
             for number, array in enumerate(arrays):
@@ -345,15 +358,60 @@ def dynamic(folder, binary, extent):
     print(dict(counts))
 
 
+def compare(name, function, shapes, seeds, binary):
+    """What is not right of a function, for each of so many sets of inputs."""
+    for seed in range(seeds):
+        generator = numpy.random.default_rng(seed)
+        inputs = [it(generator) if callable(it) else generator.standard_normal(it).astype(numpy.float32) for it in shapes]
+        compiled = jax.jit(function, keep_unused=True)
+        wanted = [ports(it) for it in jax.tree_util.tree_leaves(compiled(*inputs))]
+        with tempfile.TemporaryDirectory() as folder:
+            path = pathlib.Path(folder) / "program.jaxexport"
+            path.write_bytes(jax.export.export(compiled)(*inputs).serialize())
+            options = []
+            for number, array in enumerate(inputs):
+                numpy.save(f"{folder}/arg{number}.npy", ports(array))
+                options += ["--input", f"arg{number}={folder}/arg{number}.npy"]
+            run = [binary, "run", path, *options, "--output", f"{folder}/outputs.npz"]
+            done = subprocess.run(run, capture_output=True, text=True)
+            if done.returncode != 0:
+                return "refused: " + " ".join(done.stderr.split())[:250]
+            found = list(numpy.load(f"{folder}/outputs.npz").values())
+        for number, (one, other) in enumerate(zip(found, wanted, strict=True)):
+            if one.shape != other.shape:
+                return f"wrong: result {number} has shape {one.shape}, not {other.shape}"
+            if one.dtype != other.dtype and not numpy.issubdtype(other.dtype, numpy.floating):
+                return f"wrong: result {number} has type {one.dtype}, not {other.dtype}"
+            one, other = numpy.asarray(one, numpy.float64), numpy.asarray(other, numpy.float64)
+            if not numpy.allclose(one, other, 1e-4, 1e-5, True):
+                return f"wrong: result {number} by {numpy.nanmax(numpy.abs(one - other)):.3g} (seed {seed})"
+    return ""
+
+
+def compare_all(seeds, binary):
+    from jax_functions import FUNCTIONS
+
+    counts = collections.Counter()
+    for name, (function, shapes) in {**PROGRAMS, **FUNCTIONS}.items():
+        reason = compare(name, function, shapes, seeds, binary)
+        counts[reason.split(":")[0] or "right"] += 1
+        if reason:
+            print(name, reason)
+    print(dict(counts))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--record", type=pathlib.Path, metavar="DIR", help="where programs and values go")
     parser.add_argument("--dynamic", type=pathlib.Path, metavar="DIR", help="texts with free extents")
+    parser.add_argument("--compare", type=int, metavar="SEEDS", help="sets of inputs for each function")
     parser.add_argument("--extent", type=int, default=3, help="what free extents are set to (default: 3)")
     parser.add_argument("--tilewright", default="target/release/tilewright", metavar="BINARY")
     given = parser.parse_args()
     if given.record:
         record(given.record)
+    if given.compare:
+        compare_all(given.compare, given.tilewright)
     if given.dynamic:
         dynamic(given.dynamic, given.tilewright, given.extent)
 

@@ -5,7 +5,7 @@
 //! be set against a ceiling taken in the same minute; `operators` and `diagnostics` write the pages
 //! of `docs` that are generated from tables in the code; `conformance` runs the official cases;
 //! `cliffs` looks for models that are slow; `explorer` looks at the explorer's page in a browser;
-//! `wheel` builds the Python package.
+//! `wheel` builds the Python package, `jax-wheel` JAX's plugin.
 
 mod cliffs;
 mod conformance;
@@ -33,7 +33,8 @@ usage: cargo xtask <command>
                   (bench/README.md); the rest of its options without any
   explorer [OPTIONS] [MODEL...]
                   the explorer's page in a headless browser; skipped aloud where there is none
-  wheel [DIR]     build the Python package into DIR (dist): needs maturin and ziglang of PyPI";
+  wheel [DIR]     build the Python package into DIR (dist): needs maturin and ziglang of PyPI
+  jax-wheel [DIR] build JAX's plugin into DIR (dist)";
 
 fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().skip(1).collect();
@@ -47,6 +48,8 @@ fn main() -> ExitCode {
         ["explorer", rest @ ..] => explorer::main(rest),
         ["wheel"] => wheel::main("dist"),
         ["wheel", folder] => wheel::main(folder),
+        ["jax-wheel"] => wheel::jax("dist"),
+        ["jax-wheel", folder] => wheel::jax(folder),
         #[cfg(target_arch = "x86_64")]
         ["peak"] => peak::main(false),
         #[cfg(target_arch = "x86_64")]

@@ -1,8 +1,9 @@
-//! `cargo xtask wheel`: the Python package as one file that `pip install` takes.
+//! `cargo xtask wheel` and `cargo xtask jax-wheel`: the Python package, and JAX's plugin, as files
+//! that `pip install` takes.
 //!
-//! maturin builds it, with zig for a linker: so the extension asks for no newer glibc than 2.17,
+//! The plugin needs no Python to be built; `crates/pjrt/wheel.py` packs it. Of the package maturin builds it, with zig for a linker: so the extension asks for no newer glibc than 2.17,
 //! and the wheel's tag is `cp39-abi3-manylinux2014_x86_64`, on whatever system it is built. A wheel
-//! of more than [`MOST_BYTES`] is refused.
+//! of more than [`MOST_BYTES`], or [`MOST_PLUGIN_BYTES`], is refused.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -11,9 +12,38 @@ use std::time::SystemTime;
 /// What a wheel may take.
 const MOST_BYTES: u64 = 8 << 20;
 
+/// What the plugin's may take.
+const MOST_PLUGIN_BYTES: u64 = 5 << 20;
+
+/// Builds the plugin's wheel into a folder, and says where it lies and what it takes.
+pub(crate) fn jax(folder: &str) -> ExitCode {
+    told(build_plugin(Path::new(folder)))
+}
+
+fn build_plugin(folder: &Path) -> Result<(PathBuf, u64), String> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let target = std::env::var_os("CARGO_TARGET_DIR").map_or(root.join("target"), PathBuf::from);
+    let run = |command: &mut Command, what: &str| match command.status() {
+        Ok(status) if status.success() => Ok(()),
+        Ok(status) => Err(format!("{what}: {status}")),
+        Err(error) => Err(format!("cannot run {what}: {error}")),
+    };
+    let mut cargo = Command::new("cargo");
+    run(cargo.args(["build", "--release", "-p", "tilewright-pjrt"]).current_dir(&root), "cargo")?;
+    let mut pack = Command::new("python3");
+    let script = root.join("crates/pjrt/wheel.py");
+    let library = target.join("release/libtilewright_pjrt.so");
+    run(pack.arg(script).arg(library).arg(folder), "python3")?;
+    at_most(newest_wheel(folder)?, MOST_PLUGIN_BYTES)
+}
+
 /// Builds the wheel into a folder, and says where it lies and what it takes.
 pub(crate) fn main(folder: &str) -> ExitCode {
-    match build(Path::new(folder)) {
+    told(build(Path::new(folder)))
+}
+
+fn told(built: Result<(PathBuf, u64), String>) -> ExitCode {
+    match built {
         Ok((path, bytes)) => {
             println!("{}: {bytes} bytes", path.display());
             ExitCode::SUCCESS
@@ -37,11 +67,15 @@ fn build(folder: &Path) -> Result<(PathBuf, u64), String> {
     if !status.success() {
         return Err(format!("maturin: {status}"));
     }
-    let (path, bytes) = newest_wheel(folder)?;
-    if bytes > MOST_BYTES {
-        return Err(format!("{} takes {bytes} bytes; at most {MOST_BYTES}", path.display()));
+    at_most(newest_wheel(folder)?, MOST_BYTES)
+}
+
+/// The wheel, if it takes no more than this.
+fn at_most((path, bytes): (PathBuf, u64), most: u64) -> Result<(PathBuf, u64), String> {
+    match bytes > most {
+        true => Err(format!("{} takes {bytes} bytes; at most {most}", path.display())),
+        false => Ok((path, bytes)),
     }
-    Ok((path, bytes))
 }
 
 /// The wheel that was written last, and its size.

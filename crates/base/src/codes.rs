@@ -74,6 +74,8 @@ codes! {
         "The file begins as one, but is damaged, cut off, or of another version. Convert it anew.";
     NOT_GGUF = "TW0120", "not a GGUF file",
         "The file begins as one, but is damaged, cut off, or says what cannot be of its model.";
+    NOT_BYTECODE = "TW0121", "not StableHLO bytecode",
+        "The file begins as it, but is damaged, cut off, or of a version that is not read.";
 
     // TW02xx: the inputs of a run.
     MISSING_INPUT = "TW0201", "missing input",

@@ -7,12 +7,17 @@ use proptest::prelude::*;
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
-const NARROW: [DType; 10] = [
+const NARROW: [DType; 15] = [
     DType::F8E4M3FN,
     DType::F8E4M3FNUZ,
+    DType::F8E3M4,
+    DType::F8E4M3,
+    DType::F8E4M3B11FNUZ,
     DType::F8E5M2,
     DType::F8E5M2FNUZ,
     DType::F8E8M0,
+    DType::F6E2M3,
+    DType::F6E3M2,
     DType::F4E2M1,
     DType::I4,
     DType::U4,

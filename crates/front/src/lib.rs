@@ -42,6 +42,7 @@ mod complex;
 mod convolution;
 mod einsum;
 mod facts;
+mod flatbuffer;
 mod host;
 mod import;
 mod indices;
@@ -66,6 +67,7 @@ pub use complex::Complex;
 pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
 pub use einsum::einsum;
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
+pub use flatbuffer::{FlatBuffer, Number, Table};
 pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
 pub use indices::{

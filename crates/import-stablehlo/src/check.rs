@@ -1,5 +1,6 @@
 //! What a program expects of its own values, and whether they are so.
 
+use tensor::minifloat::Format;
 use tensor::{Scalar, Tensor};
 
 /// What a program expects of two of its values, the outputs of these numbers.
@@ -102,8 +103,10 @@ fn distance(a: Scalar, b: Scalar) -> u64 {
     }
     // Bits in the order of the numbers.
     let place = |scalar: Scalar| {
-        let sign = 1_u64 << (scalar.dtype().bits() - 1);
-        let size = i128::from(scalar.bits() & (sign - 1));
+        let whole = 1_u64 << (scalar.dtype().bits() - 1);
+        let (sign, most) = Format::of(scalar.dtype())
+            .map_or((whole, whole - 1), |format| (format.sign_bit(), format.magnitude_mask()));
+        let size = i128::from(scalar.bits() & most);
         if scalar.bits() & sign == 0 { size } else { -size }
     };
     u64::try_from((place(a) - place(b)).unsigned_abs()).unwrap_or(u64::MAX)

@@ -16,8 +16,9 @@ use tensor::{DType, Tensor};
 
 use crate::check::{Check, CheckKind};
 use crate::node::{Node, Value, part_type};
-use crate::operators;
+use crate::operators::{self, Members};
 use crate::syntax::{Block, ElementType, Elements, Function, Operation, Program, ValueType};
+use crate::verify;
 
 /// A program being lowered.
 pub(crate) struct Importer<'p> {
@@ -29,9 +30,17 @@ pub(crate) struct Importer<'p> {
     operations: usize,
     /// Whether what is lowered is a body of scalars that runs on whole tensors.
     pub(crate) is_lifted: bool,
+    /// The devices whose values are told apart, where they are.
+    pub(crate) members: Option<Members>,
+    /// The device for which an operation is being lowered.
+    pub(crate) device: Option<usize>,
     /// What the program expects, if that is asked for, with the values.
     pub(crate) checks: Option<Vec<(CheckKind, String, Value, Value)>>,
 }
+
+/// Operations that end a block.
+pub(crate) const RETURNS: &[&str] =
+    &["func.return", "stablehlo.return", "chlo.return", "sdy.return"];
 
 /// The values of a function that is being lowered.
 pub(crate) type Frame = Vec<Option<Value>>;
@@ -53,7 +62,9 @@ pub(crate) fn import(
     let graph = Graph::new("main", options.limits.clone());
     let checks = has_checks.then(Vec::new);
     let (depth, operations, is_lifted) = (0, 0, false);
-    let mut importer = Importer { program, graph, depth, operations, is_lifted, checks };
+    let (members, device) = (None, None);
+    let mut importer =
+        Importer { program, graph, depth, operations, is_lifted, members, device, checks };
     let mut parameters = Vec::new();
     for (&number, port) in function.parameters.iter().zip(inputs) {
         let value = importer.parameter(port, &function.values[number]);
@@ -192,7 +203,7 @@ impl<'p> Importer<'p> {
                     self.place(operation, shape_error("a value is used outside of its region"))
                 );
             };
-            if ["func.return", "stablehlo.return", "chlo.return"].contains(&&*operation.name) {
+            if RETURNS.contains(&&*operation.name) {
                 return Ok(operands);
             }
             let node = Node { function, operation, operands };
@@ -225,10 +236,17 @@ impl<'p> Importer<'p> {
         }
         let name = &node.operation.name;
         let row = operators::find(name).ok_or_else(|| unsupported_operation(name))?;
-        let line = format!("line {}", self.program.line(node.operation.place));
+        let line = self.program.line(node.operation.place);
         let location = self.graph.builder.locations().node(line, name.clone());
         self.graph.builder.set_location(location);
-        let results = operators::lower(self, row, node, frame)?;
+        verify::verify(row, node)?;
+        let mut lower = |importer: &mut Self, node: &Node<'p>, frame: &mut Frame| {
+            operators::lower(importer, row, node, frame)
+        };
+        let results = match self.for_each_device(node, frame, &mut lower)? {
+            Some(results) => results,
+            None => lower(self, node, frame)?,
+        };
         if results.len() < node.operation.results.len() {
             let (given, wanted) = (results.len(), node.operation.results.len());
             return Err(shape_error(format!("it has {given} results, where {wanted} are named")));
@@ -242,6 +260,10 @@ impl<'p> Importer<'p> {
 
     /// A value that has the type which the text declares.
     fn as_declared(&mut self, value: Value, ty: &ValueType) -> Accepted<Value> {
+        if let Value::Each(values) = value {
+            let each = values.into_iter().map(|value| self.as_declared(value, ty));
+            return Ok(Value::Each(each.collect::<Accepted<_>>()?));
+        }
         let ValueType::Tensor(ty) = ty else { return Ok(value) };
         let dtype = part_type(&ty.element)?;
         let is_complex = matches!(ty.element, ElementType::Complex(_));

@@ -1,8 +1,10 @@
-//! StableHLO programs to graph functions: the text that JAX and the official files have.
+//! StableHLO programs to graph functions: the text that JAX and the official files have, and the
+//! portable bytecode that JAX hands over.
 //!
-//! A text is parsed to plain data (`text/`, `syntax.rs`). The importer runs over the operations of
-//! the function `main`, calls written out where they stand, and lowers each to the primitives of
-//! `graph` through `front`: a table has a row an operation and a function a row (`operators/`).
+//! Both are read to the same plain data (`text/`, `bytecode/`, `syntax.rs`). The importer runs over
+//! the operations of the function `main`, calls written out where they stand, and lowers each to
+//! the primitives of `graph` through `front`: a table has a row an operation and a function a row
+//! (`operators/`).
 //!
 //! - Complex numbers are pairs of real tensors (`front::Complex`); a port of a complex type has one
 //!   more axis of extent 2.
@@ -17,13 +19,18 @@
 //!
 //! Relies on `front` for values, primitives and the formulas that formats share.
 
+mod bytecode;
 mod check;
+mod elements;
 mod importer;
 mod model;
 mod node;
 mod operators;
+mod sharding;
 mod syntax;
 mod text;
+mod verify;
 
 pub use check::{Check, CheckKind};
 pub use model::{CheckedFunction, StablehloProgram, parts, supported_operations};
+pub use sharding::PortSplit;

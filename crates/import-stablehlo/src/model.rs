@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use base::{Diagnostic, Limits, Result, codes};
 use bytes::Bytes;
-use front::{ImportOptions, Imported, Port, PortExtent, with_shapes};
+use front::{Accepted, ImportOptions, Imported, Port, PortExtent, with_shapes};
 use tensor::Kind;
 
+use crate::bytecode;
 use crate::check::Check;
 use crate::importer::{self, port_type};
 use crate::operators;
+use crate::sharding::{PortSplit, port_split};
 use crate::syntax::{Attribute, Attributes, ElementType, Function, Program, ValueType};
 use crate::text;
 
@@ -36,11 +38,15 @@ const BEGINNINGS: &[&str] =
     &["module", "func.func", "\"builtin.module\"", "#", "!", "builtin.module"];
 
 impl StablehloProgram {
-    /// Whether a file begins as a program's text does: with a module, a function or the name of an
-    /// attribute, behind comments. A name of an attribute alone may begin other texts, so that one
-    /// of a location or alias must follow as MLIR writes it.
+    /// Whether a file is bytecode, holds it as `jax.export` writes it, or begins as a program's
+    /// text does: with a module, a function or the name of an attribute, behind comments. A name of
+    /// an attribute alone may begin other texts, so that one of a location or alias must follow as
+    /// MLIR writes it.
     #[must_use]
-    pub fn is_one(bytes: &[u8]) -> bool {
+    pub fn is_one(bytes: &Bytes) -> bool {
+        if bytecode::found_in(bytes).is_some() {
+            return true;
+        }
         let front = &bytes[..bytes.len().min(1 << 16)];
         let front = match std::str::from_utf8(front) {
             Ok(text) => text,
@@ -61,15 +67,19 @@ impl StablehloProgram {
     /// Reads the bytes of a file.
     ///
     /// # Errors
-    /// `TW0701` for text that is malformed, with line and column; limits that are exceeded.
+    /// `TW0701` for text that is malformed, with line and column; `TW0121` for bytecode that is
+    /// damaged or of a version that is not known; limits that are exceeded.
     pub fn read(bytes: &Bytes, limits: &Limits) -> Result<StablehloProgram> {
         if bytes.len() as u64 > limits.file_bytes {
             let message = format!("the file has {} bytes", bytes.len());
             let found = base::limits::exceeded("file-bytes", bytes.len() as u64, message);
             return Err(found.because("that is more than is read").into());
         }
-        let text = utf8(bytes)?;
-        Ok(StablehloProgram { program: text::parse(text)?, bytes: bytes.len() as u64 })
+        let program = match bytecode::found_in(bytes) {
+            Some(bytes) => bytecode::read(&bytes, limits)?,
+            None => text::parse(utf8(bytes)?)?,
+        };
+        Ok(StablehloProgram { program, bytes: bytes.len() as u64 })
     }
 
     /// Imports its function `main` in the shapes that the options give.
@@ -134,13 +144,76 @@ impl StablehloProgram {
         ports(self.main()?, options)
     }
 
+    /// Of each input and output whether its elements are complex numbers, whose parts lie along a
+    /// last axis of the port.
+    ///
+    /// # Errors
+    /// A program without a main function.
+    pub fn complex_ports(&self) -> Result<(Vec<bool>, Vec<bool>)> {
+        let main = self.main()?;
+        let is_complex = |ty: &ValueType| match ty {
+            ValueType::Tensor(ty) => matches!(ty.element, ElementType::Complex(_)),
+            _ => false,
+        };
+        let inputs = main.parameters.iter().map(|&number| is_complex(&main.values[number]));
+        Ok((inputs.collect(), main.results.iter().map(is_complex).collect()))
+    }
+
+    /// Of each input whether callers may give its memory away with it, and of one that they may
+    /// the output that is to lie there, if the program says which.
+    ///
+    /// # Errors
+    /// A program without a main function.
+    pub fn donations(&self) -> Result<Vec<Option<Option<usize>>>> {
+        let main = self.main()?;
+        let donation = |attributes: &Attributes| {
+            let output = Attribute::of(attributes, "tf.aliasing_output");
+            match output.and_then(Attribute::integer).map(usize::try_from) {
+                Some(Ok(output)) => Some(Some(output)),
+                _ => {
+                    let donor = Attribute::of(attributes, "jax.buffer_donor");
+                    donor.and_then(Attribute::flag).unwrap_or(false).then_some(None)
+                }
+            }
+        };
+        let of = |at: usize| main.parameter_attributes.get(at).and_then(donation);
+        Ok((0..main.parameters.len()).map(of).collect())
+    }
+
+    /// How each input and output is split among so many devices.
+    ///
+    /// # Errors
+    /// A program without a main function; shardings that do not fit.
+    pub fn splits(&self, devices: usize) -> Result<(Vec<PortSplit>, Vec<PortSplit>)> {
+        let main = self.main()?;
+        let rank = |ty: &ValueType| match ty {
+            ValueType::Tensor(ty) => ty.shape.len(),
+            _ => 0,
+        };
+        let split = |attributes: Option<&Attributes>, ty: &ValueType| {
+            port_split(&self.program, attributes, rank(ty), devices)
+        };
+        let inputs = main.parameters.iter().enumerate();
+        let inputs = inputs
+            .map(|(at, &number)| split(main.parameter_attributes.get(at), &main.values[number]));
+        let outputs = main.results.iter().enumerate();
+        let outputs = outputs.map(|(at, ty)| split(main.result_attributes.get(at), ty));
+        Ok((inputs.collect::<Accepted<_>>()?, outputs.collect::<Accepted<_>>()?))
+    }
+
     /// The name of its module.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.program.name
     }
 
-    /// The elements and the bytes of all constants; of bytes those of the text.
+    /// Who wrote it, with a version, where the file tells: `StableHLO_v1.15.0`.
+    #[must_use]
+    pub fn producer(&self) -> &str {
+        &self.program.producer
+    }
+
+    /// The elements and the bytes of all constants; of bytes those of the file.
     #[must_use]
     pub fn parameters(&self) -> (u64, u64) {
         let operations = self.program.operations();
@@ -238,12 +311,15 @@ fn port(ty: &ValueType, name: String) -> Port {
     Port { name, dtype: port_type(ty), shape, kind: Kind::Tensor }
 }
 
-/// The programs of a text, between which lines `// -----` stand; parts that hold nothing but
-/// comments are left out.
+/// The programs of a file: of a text those between which lines `// -----` stand; parts that hold
+/// nothing but comments are left out.
 ///
 /// # Errors
 /// `TW0701` for bytes that are no UTF-8.
 pub fn parts(bytes: &Bytes) -> Result<Vec<Bytes>> {
+    if bytecode::found_in(bytes).is_some() {
+        return Ok(vec![bytes.clone()]);
+    }
     let is_comment = |line: &str| line.trim().is_empty() || line.trim_start().starts_with("//");
     let parts = utf8(bytes)?.split("\n// -----");
     let parts = parts.filter(|part| !part.lines().all(is_comment));

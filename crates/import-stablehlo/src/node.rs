@@ -13,6 +13,8 @@ pub(crate) enum Value {
     Tensor(Operand),
     Complex(Complex),
     Tuple(Vec<Value>),
+    /// One for each of several devices.
+    Each(Vec<Value>),
     /// What orders effects, of which there are none.
     Token,
 }
@@ -71,7 +73,9 @@ impl Value {
         match self {
             Value::Tensor(value) => vec![value],
             Value::Complex(value) => vec![&value.re, &value.im],
-            Value::Tuple(values) => values.iter().flat_map(Value::parts).collect(),
+            Value::Tuple(values) | Value::Each(values) => {
+                values.iter().flat_map(Value::parts).collect()
+            }
             Value::Token => Vec::new(),
         }
     }
@@ -86,8 +90,25 @@ impl Value {
                 let values = values.iter().map(|it| it.with_parts(parts));
                 Value::Tuple(values.collect::<Accepted<_>>()?)
             }
+            Value::Each(values) => {
+                let values = values.iter().map(|it| it.with_parts(parts));
+                Value::Each(values.collect::<Accepted<_>>()?)
+            }
             Value::Token => Value::Token,
         })
+    }
+
+    /// What it is to one of several devices.
+    pub(crate) fn on(&self, device: usize) -> Value {
+        match self {
+            Value::Each(values) => values[device].clone(),
+            value => value.clone(),
+        }
+    }
+
+    /// A value for each of so many devices.
+    pub(crate) fn on_each(&self, devices: usize) -> Value {
+        Value::Each((0..devices).map(|device| self.on(device)).collect())
     }
 
     /// Each of its tensors changed alike: a movement.

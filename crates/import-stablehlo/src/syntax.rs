@@ -1,6 +1,7 @@
 //! What a program says, as plain data: functions of operations on values with types.
 //!
-//! Names of values are numbers by now, one count a function; places are bytes of the text.
+//! Names of values are numbers by now, one count a function; places are bytes of the text, or
+//! numbers of operations.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,8 +16,26 @@ pub(crate) struct Program {
     pub(crate) functions: Vec<Function>,
     /// Places among the functions.
     pub(crate) by_name: BTreeMap<String, usize>,
-    /// Where each line begins, to tell places.
-    pub(crate) lines: Vec<usize>,
+    /// Arrangements of devices by name, each as its text: `<["x"=2, "y"=4]>`.
+    pub(crate) meshes: BTreeMap<String, String>,
+    pub(crate) places: Places,
+    /// Who wrote it, with a version, where that is told.
+    pub(crate) producer: String,
+}
+
+/// What places of operations count.
+#[derive(Debug)]
+pub(crate) enum Places {
+    /// Bytes of a text, whose lines begin here.
+    Lines(Vec<usize>),
+    /// Operations of a file, from 1 on.
+    Operations,
+}
+
+impl Default for Places {
+    fn default() -> Places {
+        Places::Lines(Vec::new())
+    }
 }
 
 /// A function.
@@ -25,6 +44,8 @@ pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) is_private: bool,
     pub(crate) parameters: Vec<usize>,
+    /// Of each parameter, as far as they are given.
+    pub(crate) parameter_attributes: Vec<Attributes>,
     pub(crate) results: Vec<ValueType>,
     pub(crate) result_attributes: Vec<Attributes>,
     pub(crate) body: Block,
@@ -206,16 +227,45 @@ impl Attribute {
 }
 
 impl Program {
-    /// The number of the line in which a place is, from 1 on.
-    pub(crate) fn line(&self, at: usize) -> usize {
-        self.lines.partition_point(|&begin| begin <= at).max(1)
+    /// Keeps an arrangement of devices that has these attributes.
+    pub(crate) fn add_mesh(&mut self, attributes: &Attributes) {
+        let word = |name: &str| Attribute::of(attributes, name).and_then(Attribute::word);
+        if let (Some(mesh), Some(name)) = (word("mesh"), word("sym_name")) {
+            self.meshes.insert(name.to_owned(), mesh.to_owned());
+        }
     }
 
-    /// A place of the text in words.
+    /// The line in which a place is, from 1 on, or the operation.
+    pub(crate) fn line(&self, at: usize) -> String {
+        match &self.places {
+            Places::Lines(lines) => format!("line {}", line_of(lines, at)),
+            Places::Operations => format!("operation {at}"),
+        }
+    }
+
+    /// A place of the program in words.
     pub(crate) fn place(&self, at: usize) -> String {
-        let line = self.line(at);
-        let begin = self.lines.get(line - 1).copied().unwrap_or(0);
-        format!("line {line}, column {}", at.saturating_sub(begin) + 1)
+        match &self.places {
+            Places::Lines(lines) => {
+                let line = line_of(lines, at);
+                let begin = lines.get(line - 1).copied().unwrap_or(0);
+                format!("line {line}, column {}", at.saturating_sub(begin) + 1)
+            }
+            Places::Operations => self.line(at),
+        }
+    }
+
+    /// Takes a function up.
+    ///
+    /// # Errors
+    /// What is wrong, as half a sentence.
+    pub(crate) fn push(&mut self, function: Function) -> Result<(), String> {
+        let number = self.functions.len();
+        if self.by_name.insert(function.name.clone(), number).is_some() {
+            return Err(format!("there are two functions `{}`", function.name));
+        }
+        self.functions.push(function);
+        Ok(())
     }
 
     pub(crate) fn function(&self, name: &str) -> Option<&Function> {
@@ -233,5 +283,73 @@ impl Program {
             }
         }
         found
+    }
+}
+
+fn line_of(lines: &[usize], at: usize) -> usize {
+    lines.partition_point(|&begin| begin <= at).max(1)
+}
+
+impl Function {
+    /// A function of a body and attributes as the generic form has them. Its values have no types
+    /// yet.
+    ///
+    /// # Errors
+    /// What is wrong, as half a sentence.
+    pub(crate) fn of_attributes(
+        attributes: &Attributes,
+        body: Block,
+        place: usize,
+    ) -> Result<Function, String> {
+        let text = |name: &str| match Attribute::of(attributes, name) {
+            Some(Attribute::Text(text) | Attribute::Word(text)) => text.clone(),
+            _ => String::new(),
+        };
+        let results = match Attribute::of(attributes, "function_type") {
+            Some(Attribute::Type(ValueType::Function(_, results))) => results.clone(),
+            _ => return Err("a function has no type".to_owned()),
+        };
+        let record = |attribute: &Attribute| match attribute {
+            Attribute::Record(record) => record.clone(),
+            _ => Attributes::new(),
+        };
+        let records = |name: &str| match Attribute::of(attributes, name) {
+            Some(Attribute::List(list)) => list.iter().map(record).collect(),
+            _ => Vec::new(),
+        };
+        Ok(Function {
+            name: text("sym_name"),
+            is_private: text("sym_visibility") == "private",
+            parameter_names: (0..body.parameters.len()).map(|it| format!("arg{it}")).collect(),
+            parameters: body.parameters.clone(),
+            parameter_attributes: records("arg_attrs"),
+            results,
+            result_attributes: records("res_attrs"),
+            body,
+            values: Vec::new(),
+            place,
+        })
+    }
+}
+
+impl Quantisation {
+    /// Itself, if it is one.
+    ///
+    /// # Errors
+    /// What is wrong, as half a sentence.
+    pub(crate) fn checked(self) -> Result<Quantisation, String> {
+        if !self.storage.is_integer() {
+            return Err(format!("quantised numbers are stored as {}", self.storage));
+        }
+        if !self.expressed.is_float() {
+            return Err(format!("quantised numbers stand for {}", self.expressed));
+        }
+        if let Some(scale) = self.scales.iter().find(|it| !(it.is_finite() && **it > 0.0)) {
+            return Err(format!("`{scale}` is no scale"));
+        }
+        if self.scales.is_empty() || self.scales.len() != self.zero_points.len() {
+            return Err("quantised numbers have as many scales as zero points".to_owned());
+        }
+        Ok(self)
     }
 }

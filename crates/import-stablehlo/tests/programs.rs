@@ -1,11 +1,14 @@
-//! Programs that JAX wrote, with inputs and what XLA computed of them, by `bench/stablehlo.py
-//! --record`: each evaluates to these. Cut off at any byte, or with bytes changed, they end in
-//! diagnostics or are programs still.
+//! Programs that JAX wrote, as text and as bytecode, with inputs and what XLA computed of them, by
+//! `bench/stablehlo.py --record`: each evaluates to these. Cut off at any byte, or with bytes
+//! changed, they end in diagnostics or are programs still.
+
+mod changes;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use base::Limits;
+use changes::Changes;
 use front::ImportOptions;
 use import_stablehlo::{StablehloProgram, parts};
 use tensor::{Tensor, npz};
@@ -23,13 +26,14 @@ fn folder() -> PathBuf {
     PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs"))
 }
 
-fn texts() -> BTreeMap<String, String> {
+/// The programs that are kept in a form, by name.
+fn programs(form: &str) -> BTreeMap<String, Vec<u8>> {
     let entries = std::fs::read_dir(folder()).expect("programs");
     let paths = entries.map(|entry| entry.expect("an entry").path());
-    let programs = paths.filter(|path| path.extension().is_some_and(|it| it == "mlir"));
+    let programs = paths.filter(|path| path.extension().is_some_and(|it| it == form));
     let read = |path: PathBuf| {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
-        (name, std::fs::read_to_string(path).expect("a text"))
+        (name, std::fs::read(path).expect("a program"))
     };
     programs.map(read).collect()
 }
@@ -46,10 +50,19 @@ fn import(text: &[u8]) -> Result<front::Imported, String> {
     imported.map_err(|found| found.to_string())
 }
 
+/// A module that is printed and read again, as which it prints, too.
+fn read_back(module: &module::Module) -> Result<module::Module, String> {
+    let (printed, file) = (module.to_string(), module::constants_file(module));
+    let again = module::parse(&printed, &file.into()).map_err(|found| found.to_string())?;
+    if again.to_string() == printed { Ok(again) } else { Err("it prints as another".to_owned()) }
+}
+
+/// What the evaluator makes of a module when it was printed and read again.
 fn evaluated(imported: &front::Imported, inputs: &[Tensor]) -> Result<Vec<Tensor>, String> {
-    let function = imported.function();
+    let module = read_back(&imported.module).map_err(|found| format!("its text: {found}"))?;
+    let function = module.functions.values().next().expect("a function");
     graph::verify(function).map_err(|found| format!("{found:?}"))?;
-    let constant = |id| imported.module.constants[id].tensor.clone();
+    let constant = |id| module.constants[id].tensor.clone();
     let precision = eval::EvaluationPrecision::Declared;
     let results = eval::graph::evaluate(function, &constant, inputs, precision);
     results.map_err(|found| format!("{found:?}"))
@@ -62,8 +75,10 @@ fn programs_compute_what_xla_does() {
     let side = |name: &str, side: &str| -> Vec<Tensor> {
         (0..).map_while(|at| values.get(&format!("{name}.{side}{at}")).cloned()).collect()
     };
-    for (name, text) in texts() {
-        let imported = import(text.as_bytes()).unwrap_or_else(|found| panic!("{name}: {found}"));
+    let forms = ["mlir", "bc", "jaxexport"].map(programs);
+    assert_eq!(forms.each_ref().map(BTreeMap::len), [20, 20, 1]);
+    for (name, program) in forms.into_iter().flatten() {
+        let imported = import(&program).unwrap_or_else(|found| panic!("{name}: {found}"));
         let results = evaluated(&imported, &side(&name, "in"));
         let results = results.unwrap_or_else(|found| panic!("{name}: {found}"));
         let wanted = side(&name, "out");
@@ -125,7 +140,7 @@ fn texts_that_check_themselves_are_right() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cases");
     let (right, wrong, refused) = run_cases(&folder);
     assert!(wrong.is_empty() && refused.is_empty(), "{wrong:#?} {refused:#?}");
-    assert_eq!(right, 3);
+    assert_eq!(right, 5);
 }
 
 #[test]
@@ -148,7 +163,7 @@ fn official_cases_are_right() {
     let found = [
         ("testdata", 2298, 27, 0),
         ("testdata/quantized", 211, 0, 0),
-        ("tests/interpret", 437, 0, 57),
+        ("tests/interpret", 466, 0, 47),
     ]
     .map(|(name, right, wrong, refused)| {
         (name, run_cases(&cases.join(name)), (right, wrong, refused))
@@ -164,35 +179,17 @@ fn official_cases_are_right() {
 
 #[test]
 fn changed_texts_end_in_diagnostics() {
-    let mut state = 0x5EED_u64;
-    let mut random = |below: usize| {
-        state =
-            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) as usize % below.max(1)
-    };
-    for (name, text) in texts() {
-        let bytes = text.as_bytes();
+    let mut changes = Changes::new();
+    for (name, bytes) in programs("mlir") {
         let step = (bytes.len() / MOST_CUTS).max(1);
         for end in (0..bytes.len()).step_by(step) {
             if let Err(found) = import(&bytes[..end]) {
                 assert!(!found.contains("TW09"), "{name} cut at {end}: {found}");
             }
         }
-        for _ in 0..MUTATIONS {
-            let mut changed = bytes.to_vec();
-            for _ in 0..1 + random(3) {
-                let at = random(changed.len());
-                match random(3) {
-                    0 => changed[at] = SIGNS[random(SIGNS.len())],
-                    1 => drop(changed.remove(at)),
-                    _ => {
-                        let from = random(bytes.len());
-                        let end = (from + random(40)).min(bytes.len());
-                        changed.splice(at..at, bytes[from..end].iter().copied());
-                    }
-                }
-            }
-            if let Err(found) = import(&changed) {
+        for _ in 0..Changes::count(MUTATIONS) {
+            let sign = |changes: &mut Changes| SIGNS[changes.below(SIGNS.len())];
+            if let Err(found) = import(&changes.changed(&bytes, sign)) {
                 assert!(!found.contains("TW09"), "{name}: {found}");
             }
         }

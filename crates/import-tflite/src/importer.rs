@@ -9,10 +9,10 @@ use module::Module;
 use sym::Expr;
 use tensor::{DType, Tensor};
 
-use crate::flatbuffer::damaged;
 use crate::model::Names;
 use crate::node::Node;
 use crate::operators::{self, Lower};
+use crate::schema::damaged;
 use crate::schema::{CUSTOM, OperatorEntry, Schema, SubGraph, TensorEntry};
 
 /// A model being lowered.

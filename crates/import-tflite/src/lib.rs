@@ -1,7 +1,7 @@
 //! TensorFlow Lite files to graph functions.
 //!
-//! A file is a FlatBuffer (`flatbuffer.rs`), of which `schema.rs` makes plain data. A table has a
-//! row an operator and a function a row (`operators/`), which lowers a node to the primitives of
+//! A file is a FlatBuffer (`front::FlatBuffer`), of which `schema.rs` makes plain data. A table has
+//! a row an operator and a function a row (`operators/`), which lowers a node to the primitives of
 //! `graph` through `front`.
 //!
 //! What integers stand for is told by scales and zero points of tensors. What is computed of them
@@ -16,7 +16,6 @@
 //! Relies on `front` for values, primitives and the formulas that formats share.
 
 mod fixed_point;
-mod flatbuffer;
 mod importer;
 mod model;
 mod node;

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use front::{ImportOptions, Imported, Port, PortExtent, with_shapes};
 use tensor::Kind;
 
-use crate::flatbuffer::damaged;
 use crate::importer;
 use crate::operators;
+use crate::schema::damaged;
 use crate::schema::{CUSTOM, Schema, SubGraph};
 
 /// What stands behind the offset of the root in a file.

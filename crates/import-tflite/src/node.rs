@@ -1,10 +1,9 @@
 //! A node as its operator's lowering sees it: its inputs, what they stand for, its options.
 
 use base::{Diagnostic, codes};
-use front::{Accepted, Graph, Operand, normalize_axes, normalize_axis, unsupported};
+use front::{Accepted, Graph, Number, Operand, Table, normalize_axes, normalize_axis, unsupported};
 use tensor::DType;
 
-use crate::flatbuffer::{Number, Table};
 use crate::schema::{OperatorEntry, Schema, SubGraph, TensorEntry};
 
 /// What a lowering gives: the values of the node's results.

@@ -9,10 +9,8 @@
 use base::limits::exceeded;
 use base::{Diagnostic, Limits, codes};
 use bytes::Bytes;
-use front::Accepted;
+use front::{Accepted, FlatBuffer, Table};
 use tensor::DType;
-
-use crate::flatbuffer::{FlatBuffer, Table, damaged};
 
 /// The version of the schema that is read.
 const VERSION: u32 = 3;
@@ -23,6 +21,13 @@ pub(crate) const CUSTOM: i32 = 32;
 /// Codes up to here stand in a field of 8 bits in old files; there it says that the code is
 /// greater.
 const FIRST_LONG_CODE: i32 = 127;
+
+/// The refusal of a file that does not hold what it should.
+pub(crate) fn damaged(reason: impl Into<String>) -> Diagnostic {
+    Diagnostic::error(codes::NOT_TFLITE, "the TensorFlow Lite file cannot be read")
+        .because(reason)
+        .remedy("copy the file again, or convert the model anew")
+}
 
 /// A model.
 #[derive(Debug)]
@@ -112,7 +117,7 @@ pub(crate) struct Signature {
 impl Schema {
     /// Reads a file.
     pub(crate) fn read(bytes: Bytes, limits: &Limits) -> Accepted<Schema> {
-        let file = FlatBuffer::new(bytes, limits);
+        let file = FlatBuffer::new(bytes, limits, damaged);
         let root = file.root()?;
         let version = root.number(0, 0)?;
         if version != VERSION {

@@ -1,5 +1,5 @@
 //! One case of a conformance suite: a model with inputs and the outputs that are right, or a
-//! StableHLO text that checks its own values.
+//! StableHLO program that checks its own values.
 //!
 //! A case is a folder with `model.onnx`, perhaps `tol.json`, and data: folders `test_data_set_<i>`
 //! with `input_<j>.pb` and `output_<j>.pb`, or `io.npz` with an array a name. An archive may hold
@@ -93,15 +93,15 @@ fn collect(folder: &Path, cases: &mut Vec<PathBuf>) {
     for entry in entries.flatten() {
         match entry.file_type() {
             Ok(ty) if ty.is_dir() => collect(&entry.path(), cases),
-            Ok(_) if is_checked_text(&entry.path()) => cases.push(entry.path()),
+            Ok(_) if is_checked_program(&entry.path()) => cases.push(entry.path()),
             _ => {}
         }
     }
 }
 
-/// Whether a file is a StableHLO text, which checks its own values.
-fn is_checked_text(path: &Path) -> bool {
-    path.extension().is_some_and(|extension| extension == "mlir")
+/// Whether a file is a StableHLO program, which checks its own values: a text or bytecode.
+fn is_checked_program(path: &Path) -> bool {
+    path.extension().is_some_and(|own| ["mlir", "bc", "mlirbc"].iter().any(|it| own == *it))
 }
 
 /// How many cases are best run together: those whose models become C share a program, those that
@@ -149,8 +149,8 @@ fn verdict(outcome: Result<Verdict>) -> Verdict {
 }
 
 fn try_case(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict> {
-    if is_checked_text(path) {
-        return try_checked_text(path, options, subject);
+    if is_checked_program(path) {
+        return try_checked_program(path, options, subject);
     }
     let mut case = Case::read(path, options)?;
     if *subject == Subject::Evaluator {
@@ -201,11 +201,11 @@ fn try_case(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict
     Ok(if is_random { Verdict::Random } else { Verdict::Passed })
 }
 
-/// A StableHLO text: each of its functions that takes nothing runs, and what it checks must hold.
-fn try_checked_text(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict> {
+/// A StableHLO program: each of its functions that takes nothing runs; what it checks must hold.
+fn try_checked_program(path: &Path, options: &Options, subject: &Subject) -> Result<Verdict> {
     let refused = |reason: &str| Ok(Verdict::Refused(reason.to_owned()));
     if !matches!(subject, Subject::Compiled | Subject::Evaluator) {
-        return refused("a StableHLO text runs as compiled code or through the evaluator");
+        return refused("a StableHLO program runs as compiled code or through the evaluator");
     }
     let bytes = std::fs::read(path).map_err(|found| {
         Diagnostic::error(codes::CANNOT_READ_FILE, "a case cannot be read")

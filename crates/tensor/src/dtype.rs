@@ -20,12 +20,22 @@ pub enum DType {
     F8E4M3FN,
     /// E4M3 with bias 8: no infinities, no negative zero, one NaN (0x80), largest value 240.
     F8E4M3FNUZ,
+    /// E3M4 as IEEE 754: infinities, largest value 15.5.
+    F8E3M4,
+    /// E4M3 as IEEE 754: infinities, largest value 240.
+    F8E4M3,
+    /// E4M3 with bias 11: no infinities, no negative zero, one NaN (0x80), largest value 30.
+    F8E4M3B11FNUZ,
     /// OCP FP8 E5M2: as IEEE 754, largest value 57344.
     F8E5M2,
     /// E5M2 with bias 16: no infinities, no negative zero, one NaN (0x80), largest value 57344.
     F8E5M2FNUZ,
     /// OCP MX scale: a power of two from 2^-127 to 2^127, no sign, no zero, one NaN (0xff).
     F8E8M0,
+    /// OCP MX FP6 E2M3: largest value 7.5, neither NaN nor infinity; a byte an element.
+    F6E2M3,
+    /// OCP MX FP6 E3M2: largest value 28, neither NaN nor infinity; a byte an element.
+    F6E3M2,
     /// OCP MX FP4 E2M1: 0, 0.5, 1, 1.5, 2, 3, 4, 6 and their negatives; neither NaN nor infinity.
     F4E2M1,
     /// Two's complement, 64 bits.
@@ -77,16 +87,21 @@ pub enum Class {
 struct Row(DType, &'static str, u32, Class);
 
 #[rustfmt::skip]
-const TABLE: [Row; 24] = [
+const TABLE: [Row; 29] = [
     Row(DType::F64,        "f64",        64, Class::Float),
     Row(DType::F32,        "f32",        32, Class::Float),
     Row(DType::F16,        "f16",        16, Class::Float),
     Row(DType::BF16,       "bf16",       16, Class::Float),
     Row(DType::F8E4M3FN,   "f8e4m3fn",    8, Class::Float),
     Row(DType::F8E4M3FNUZ, "f8e4m3fnuz",  8, Class::Float),
+    Row(DType::F8E3M4,     "f8e3m4",      8, Class::Float),
+    Row(DType::F8E4M3,     "f8e4m3",      8, Class::Float),
+    Row(DType::F8E4M3B11FNUZ, "f8e4m3b11fnuz", 8, Class::Float),
     Row(DType::F8E5M2,     "f8e5m2",      8, Class::Float),
     Row(DType::F8E5M2FNUZ, "f8e5m2fnuz",  8, Class::Float),
     Row(DType::F8E8M0,     "f8e8m0",      8, Class::Float),
+    Row(DType::F6E2M3,     "f6e2m3",      8, Class::Float),
+    Row(DType::F6E3M2,     "f6e3m2",      8, Class::Float),
     Row(DType::F4E2M1,     "f4e2m1",      4, Class::Float),
     Row(DType::I64,        "i64",        64, Class::Signed),
     Row(DType::I32,        "i32",        32, Class::Signed),

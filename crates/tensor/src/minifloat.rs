@@ -2,7 +2,9 @@
 //!
 //! A format is a sign bit (or none), an exponent field and a mantissa field; [`Specials`] says
 //! which codes are not numbers. Sources: OCP 8-bit Floating Point Specification 1.0 (E4M3, E5M2),
-//! OCP Microscaling Formats 1.0 (E8M0, E2M1), and the ONNX notes on float 8 for the FNUZ variants.
+//! OCP Microscaling Formats 1.0 (E8M0, E2M3, E3M2, E2M1), the ONNX notes on float 8 for the FNUZ
+//! variants, and StableHLO's types for E3M4 and E4M3 as IEEE 754 would have them and for E4M3 with
+//! bias 11.
 //!
 //! Invariants: encoding rounds to nearest, ties to an even code (of `f8e8m0` up, as ONNX's
 //! `nearest`), in one step from `f64`; decoding is exact; `encode(decode(code)) == code` for every
@@ -58,9 +60,14 @@ impl Format {
             DType::BF16 => (8, 7, 127, Ieee),
             DType::F8E4M3FN => (4, 3, 7, AllOnes),
             DType::F8E4M3FNUZ => (4, 3, 8, NegativeZero),
+            DType::F8E3M4 => (3, 4, 3, Ieee),
+            DType::F8E4M3 => (4, 3, 7, Ieee),
+            DType::F8E4M3B11FNUZ => (4, 3, 11, NegativeZero),
             DType::F8E5M2 => (5, 2, 15, Ieee),
             DType::F8E5M2FNUZ => (5, 2, 16, NegativeZero),
             DType::F8E8M0 => (8, 0, 127, AllOnes),
+            DType::F6E2M3 => (2, 3, 1, Nothing),
+            DType::F6E3M2 => (3, 2, 3, Nothing),
             DType::F4E2M1 => (2, 1, 1, Nothing),
             _ => return None,
         };
@@ -232,7 +239,7 @@ mod tests {
     #[test]
     fn every_code_survives() {
         for (dtype, format) in short_floats() {
-            for code in 0..1u64 << dtype.bits() {
+            for code in 0..=format.magnitude_mask() | format.sign_bit() {
                 let value = format.decode(code);
                 let again = format.encode(value, Overflow::Special);
                 if value.is_nan() {
@@ -270,9 +277,14 @@ mod tests {
         assert_eq!(largest(DType::F16), 65504.0);
         assert_eq!(largest(DType::F8E4M3FN), 448.0);
         assert_eq!(largest(DType::F8E4M3FNUZ), 240.0);
+        assert_eq!(largest(DType::F8E3M4), 15.5);
+        assert_eq!(largest(DType::F8E4M3), 240.0);
+        assert_eq!(largest(DType::F8E4M3B11FNUZ), 30.0);
         assert_eq!(largest(DType::F8E5M2), 57344.0);
         assert_eq!(largest(DType::F8E5M2FNUZ), 57344.0);
         assert_eq!(largest(DType::F8E8M0), 2f64.powi(127));
+        assert_eq!(largest(DType::F6E2M3), 7.5);
+        assert_eq!(largest(DType::F6E3M2), 28.0);
         assert_eq!(largest(DType::F4E2M1), 6.0);
         let e4m3 = Format::of(DType::F8E4M3FN).expect("a short float");
         assert_eq!(e4m3.encode(1e9, Overflow::Saturate), 0x7e);

@@ -225,6 +225,7 @@ pub mod compiled {
     pub use front::{Facts, Imported};
     pub use import_gguf::{GgufFile, GgufModel, MetadataArray, MetadataValue};
     pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};
+    pub use import_stablehlo::PortSplit;
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
     pub use strategies::{Candidate, candidates};
 }

@@ -220,7 +220,10 @@ fn info_of_stablehlo(program: &StablehloProgram) -> ModelInfo {
     ModelInfo {
         name: program.name().to_owned(),
         graph_description: String::new(),
-        producer: "StableHLO".to_owned(),
+        producer: match program.producer() {
+            "" => "StableHLO".to_owned(),
+            producer => producer.to_owned(),
+        },
         producer_name: "StableHLO".to_owned(),
         domain: String::new(),
         description: String::new(),

@@ -45,7 +45,7 @@ impl Helpers {
                     return {of_bits}(code == 255 ? 0x7fc00000u : (uint32_t)code << 23);\n}}\n"
                 );
             }
-            let sign = 1u32 << (dtype.bits() - 1);
+            let sign = format.sign_bit() as u32;
             let (shift, scale) = (23 - format.mantissa_bits, (127 - format.bias) as f32);
             let special = match (format.specials, format.infinity()) {
                 (Specials::Ieee, Some(infinity)) => format!(
@@ -90,7 +90,7 @@ impl Helpers {
                 );
             }
             let magnitude = helpers.short_magnitude();
-            let shift = dtype.bits() - 1;
+            let shift = format.sign_bit().trailing_zeros();
             let over = match (saturate, format.infinity(), format.nan()) {
                 (false, Some(infinity), _) => format!("sign | {infinity:#x}u"),
                 (false, None, Some(nan)) => format!("{nan:#x}u"),

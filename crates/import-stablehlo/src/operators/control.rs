@@ -38,8 +38,18 @@ pub(crate) fn get_tuple_element<'p>(
     Ok(vec![value.ok_or_else(|| shape_error("a tuple has too few parts"))?])
 }
 
-/// There is one device, of number 0.
+/// The number of the device: of the one for which the operation is lowered, else 0.
 pub(crate) fn number_of_device<'p>(
+    importer: &mut Importer<'p>,
+    node: &Node<'p>,
+    _: &mut Frame,
+) -> Lowered {
+    let number = importer.device.unwrap_or(0);
+    one(importer.graph.number(node.dtype()?, number as f64))
+}
+
+/// There is one replica, of number 0.
+pub(crate) fn number_of_replica<'p>(
     importer: &mut Importer<'p>,
     node: &Node<'p>,
     _: &mut Frame,
@@ -94,9 +104,18 @@ pub(crate) fn repeat<'p>(
             let arguments = node.operands.iter().map(|value| value.with_parts(&mut parts));
             let arguments = arguments.collect::<Accepted<Vec<Value>>>()?;
             let results = importer.block(node.function, block, frame, arguments)?;
-            if is_condition && results.len() != 1 {
-                return Err(shape_error("a condition is one value"));
+            if is_condition {
+                let [condition] = &results[..] else {
+                    return Err(shape_error("a condition is one value"));
+                };
+                // Devices that loop together go on alike.
+                return Ok(condition.on(0).parts().into_iter().cloned().collect());
             }
+            let alike = node.operands.iter().zip(results).map(|(value, result)| match value {
+                Value::Each(values) => result.on_each(values.len()),
+                _ => result,
+            });
+            let results: Vec<Value> = alike.collect();
             Ok(results.iter().flat_map(Value::parts).cloned().collect())
         })
     };
@@ -173,6 +192,11 @@ fn choose<'p>(
                 let results = match number {
                     Some((index, number)) => chosen(importer, node, frame, regions, index, number)?,
                     None => importer.block(node.function, regions[0], frame, Vec::new())?,
+                };
+                // Branches give values of the same form, whichever devices tell apart.
+                let results = match importer.devices_together() {
+                    Some(count) => results.iter().map(|value| value.on_each(count)).collect(),
+                    None => results,
                 };
                 let parts = results.iter().flat_map(Value::parts).cloned().collect();
                 like = results;

@@ -2,6 +2,7 @@
 
 mod body;
 mod control;
+mod devices;
 mod elementwise;
 mod indexing;
 mod linear;
@@ -21,6 +22,7 @@ use crate::importer::{Frame, Importer};
 use crate::node::{Lowered, Node, Value};
 use crate::syntax::{ElementType, ValueType};
 
+pub(crate) use devices::Members;
 pub(crate) use quantised::computed_type;
 pub(crate) use table::{find, names};
 

@@ -3,7 +3,7 @@
 use front::{Accepted, Complex, Graph, Operand, Windows, convolve, shape_error, unsupported};
 use graph::IterationSpace;
 use sym::Expr;
-use tensor::DType;
+use tensor::{DType, ScalarFunction as F};
 
 use super::movement::{extents, pad_value, reversed};
 use crate::importer::{Frame, Importer};
@@ -54,9 +54,9 @@ fn accumulator(result: DType) -> DType {
 /// The axes of both operands that a product shares, and those that it sums over.
 type SharedAxes = [(Vec<usize>, Vec<usize>); 2];
 
-fn shared_axes(node: &Node<'_>, ranks: (usize, usize)) -> Accepted<SharedAxes> {
-    if node.attribute("dot_dimension_numbers").is_some() {
-        let axes = |name: &str, rank| node.axes_of("dot_dimension_numbers", name, rank);
+fn shared_axes(node: &Node<'_>, record: &str, ranks: (usize, usize)) -> Accepted<SharedAxes> {
+    if node.attribute(record).is_some() {
+        let axes = |name: &str, rank| node.axes_of(record, name, rank);
         return Ok([
             (axes("lhs_batching_dimensions", ranks.0)?, axes("rhs_batching_dimensions", ranks.1)?),
             (
@@ -84,9 +84,81 @@ pub(crate) fn dot_general<'p>(
     _: &mut Frame,
 ) -> Lowered {
     let (a, b) = (node.value(0)?.clone(), node.value(1)?.clone());
-    let axes = shared_axes(node, (a.rank(), b.rank()))?;
+    let axes = shared_axes(node, "dot_dimension_numbers", (a.rank(), b.rank()))?;
     let dtype = node.dtype()?;
     bilinear(importer, (&a, &b), |graph, a, b| contracted(graph, a, b, &axes, dtype))
+}
+
+/// Products of which one axis of the first operand is in groups, of sizes that are data: an axis
+/// that stays is multiplied with the second operand of its group, one that is summed over is summed
+/// group by group.
+pub(crate) fn ragged_dot<'p>(
+    importer: &mut Importer<'p>,
+    node: &Node<'p>,
+    _: &mut Frame,
+) -> Lowered {
+    const RECORD: &str = "ragged_dot_dimension_numbers";
+    let (a, b, sizes) = (node.real(0)?, node.real(1)?, node.real(2)?);
+    let [batching, mut contracting] = shared_axes(node, RECORD, (a.rank(), b.rank()))?;
+    let ragged = node.axes_of(RECORD, "lhs_ragged_dimensions", a.rank())?;
+    let groups = node.axes_of(RECORD, "rhs_group_dimensions", b.rank())?;
+    let [ragged] = ragged[..] else {
+        return Err(shape_error("a product has one axis that is in groups"));
+    };
+    let (graph, dtype) = (&mut importer.graph, node.dtype()?);
+    if batching.0.contains(&ragged) {
+        // Groups of batches change nothing.
+        return one(contracted(graph, a, b, &[batching, contracting], dtype)?);
+    }
+    if sizes.rank() != 1 {
+        return Err(unsupported("groups whose sizes differ from batch to batch"));
+    }
+    let is_member = members(graph, sizes, &a.shape()[ragged])?;
+    let count = sizes.shape()[0].clone();
+    let mut shape = vec![Expr::ONE; a.rank() + 1];
+    (shape[0], shape[ragged + 1]) = (count.clone(), a.shape()[ragged].clone());
+    let is_member = graph.reshape(&is_member, &shape)?;
+    let shape = [&[count][..], a.shape()].concat();
+    let is_member = graph.broadcast_to(&is_member, &shape[..])?;
+    let (wide, zero) = (graph.broadcast_to(a, &shape[..])?, graph.number(a.dtype(), 0.0));
+    let wide = graph.select(&is_member, &wide, &zero)?;
+    let is_summed = contracting.0.contains(&ragged);
+    let moved = |axes: Vec<usize>| axes.into_iter().map(|axis| axis + 1).collect::<Vec<_>>();
+    let batching = (moved(batching.0), batching.1);
+    contracting.0 = moved(contracting.0);
+    if !is_summed {
+        let [group] = groups[..] else {
+            return Err(shape_error("the second operand has one axis of groups"));
+        };
+        contracting.0.push(0);
+        contracting.1.push(group);
+    }
+    let first = batching.0.len();
+    let product = contracted(graph, &wide, b, &[batching, contracting], dtype)?;
+    if !is_summed {
+        return one(product);
+    }
+    // The groups come before the batches.
+    let mut order: Vec<usize> = (0..product.rank()).filter(|axis| *axis != first).collect();
+    order.insert(0, first);
+    one(graph.transpose(&product, &order)?)
+}
+
+/// Which places of an axis are in which group: groups by places.
+fn members(graph: &mut Graph, sizes: &Operand, extent: &Expr) -> Accepted<Operand> {
+    let (dtype, count) = (sizes.dtype(), sizes.shape()[0].clone());
+    let square = [count.clone(), count.clone()];
+    let (row, column) = (graph.iota(dtype, &square, 0)?, graph.iota(dtype, &square, 1)?);
+    let is_before = graph.less(&column, &row)?;
+    let zero = graph.number(dtype, 0.0);
+    let sizes_before = graph.select(&is_before, sizes, &zero)?;
+    let first = graph.reduce_axes(&sizes_before, &[1], tensor::Reduction::Sum, true)?;
+    let sizes = graph.reshape(sizes, &[count.clone(), Expr::ONE])?;
+    let end = graph.add(&first, &sizes)?;
+    let place = graph.iota(dtype, &[count, extent.clone()], 1)?;
+    let (is_early, is_within) = (graph.less(&place, &first)?, graph.less(&place, &end)?);
+    let is_late = graph.map(F::Not, &[&is_early])?;
+    graph.and(&is_late, &is_within)
 }
 
 pub(crate) fn dot<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Frame) -> Lowered {

@@ -4,8 +4,8 @@ use tensor::ScalarFunction as F;
 
 use super::Lower::{Elementwise, Map, Movement, Whole};
 use super::{
-    Lower, Row, control, elementwise, indexing, linear, movement, products, quantised, random,
-    reductions, special, windows,
+    Lower, Row, control, devices, elementwise, indexing, linear, movement, products, quantised,
+    random, reductions, special, windows,
 };
 
 const fn row(name: &'static str, lower: Lower) -> Row {
@@ -114,7 +114,17 @@ const TABLE: &[Row] = &[
     row("stablehlo.get_tuple_element", Elementwise(control::get_tuple_element)),
     row("stablehlo.if", Whole(control::branch)),
     row("stablehlo.partition_id", Whole(control::number_of_device)),
-    row("stablehlo.replica_id", Whole(control::number_of_device)),
+    row("stablehlo.replica_id", Whole(control::number_of_replica)),
+    // Several devices, and what stands between their dialect and that of portable files.
+    row("builtin.unrealized_conversion_cast", Elementwise(control::unchanged)),
+    row("sdy.manual_computation", Whole(devices::manual)),
+    row("sdy.sharding_constraint", Elementwise(control::unchanged)),
+    row("stablehlo.all_gather", Whole(devices::collective)),
+    row("stablehlo.all_reduce", Whole(devices::collective)),
+    row("stablehlo.all_to_all", Whole(devices::collective)),
+    row("stablehlo.collective_broadcast", Whole(devices::collective)),
+    row("stablehlo.collective_permute", Whole(devices::collective)),
+    row("stablehlo.reduce_scatter", Whole(devices::collective)),
     row("stablehlo.tuple", Elementwise(control::tuple)),
     row("stablehlo.while", Whole(control::repeat)),
     row("check.expect_almost_eq", Whole(control::check_almost)),
@@ -143,6 +153,7 @@ const TABLE: &[Row] = &[
     row("chlo.lgamma", Elementwise(special::lgamma)),
     row("chlo.mulhi", Elementwise(special::mulhi)),
     row("chlo.next_after", Elementwise(special::next_after)),
+    row("chlo.ragged_dot", Whole(products::ragged_dot)),
     row("chlo.scan", Whole(control::scan)),
     row("chlo.sinh", Map(F::Sinh)),
     row("chlo.square", Elementwise(special::square)),

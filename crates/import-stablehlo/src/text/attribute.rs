@@ -173,6 +173,9 @@ impl<'t> Cursor<'t> {
             return Ok(Attribute::Record(record));
         }
         let inside = self.here();
+        if self.eat(">") {
+            return Ok(Attribute::Record(Attributes::new()));
+        }
         // What is not of the forms that are known is skipped.
         let first = self.word();
         if !first.is_empty() && self.sees("=") {

@@ -4,7 +4,8 @@ use tensor::{DType, Scalar, Tensor};
 
 use super::Parsed;
 use super::cursor::Cursor;
-use crate::syntax::{ElementType, Elements, TensorType, ValueType};
+use crate::elements::{count_of, plain_type};
+use crate::syntax::{Elements, TensorType, ValueType};
 
 /// A number as it is written; of a complex one both parts.
 #[derive(Clone, Copy)]
@@ -41,22 +42,18 @@ impl<'t> Cursor<'t> {
         let Some(shape) = shape.into_iter().collect::<Option<Vec<usize>>>() else {
             return self.fault("a constant has free extents");
         };
-        let count = shape.iter().try_fold(1_usize, |all, &extent| all.checked_mul(extent));
-        let Some(count) = count.filter(|count| *count <= isize::MAX as usize / 16) else {
-            return self.fault("a constant has too many elements");
-        };
-        let (dtype, is_complex) = match &element {
-            ElementType::Plain(dtype) => (*dtype, false),
-            ElementType::Complex(dtype) => (*dtype, true),
-            ElementType::Quantised(quantisation) => (quantisation.storage, false),
-            ElementType::Other(name) => {
-                return self.fault(format!("there are no constants of type {name}"));
-            }
-        };
+        let count = count_of(&shape).or_else(|reason| self.fault(reason))?;
+        let (dtype, is_complex) = plain_type(&element).or_else(|reason| self.fault(reason))?;
         let (values, imaginary) = match literal {
             LiteralText::Nothing if count == 0 => (Vec::new(), Vec::new()),
             LiteralText::Nothing => return self.fault("a constant has no elements"),
-            LiteralText::Bytes(digits) => self.of_bytes(digits, count, dtype, is_complex)?,
+            LiteralText::Bytes(digits) => {
+                let Some(bytes) = digits.strip_prefix("0x").and_then(bytes_of) else {
+                    return self.fault("the elements of a constant are no hexadecimal digits");
+                };
+                let elements = Elements::of_bytes(element, shape, &bytes);
+                return elements.or_else(|reason| self.fault(reason));
+            }
             LiteralText::Numbers { shape: found, numbers } => {
                 if !found.is_empty() && found != shape {
                     let reason = format!("a constant of shape {shape:?} is written as {found:?}");
@@ -167,53 +164,6 @@ impl<'t> Cursor<'t> {
             Some(scalar) => Ok(scalar),
             None => self.fault(format!("`{text}` is no element of type {dtype}")),
         }
-    }
-
-    /// Elements as they lie in memory, the least byte first; one element may stand for all.
-    fn of_bytes(
-        &self,
-        digits: &str,
-        count: usize,
-        dtype: DType,
-        is_complex: bool,
-    ) -> Parsed<(Vec<Scalar>, Vec<Scalar>)> {
-        let Some(bytes) = digits.strip_prefix("0x").and_then(bytes_of) else {
-            return self.fault("the elements of a constant are no hexadecimal digits");
-        };
-        let parts = if is_complex { 2 } else { 1 };
-        let numbers: Vec<Scalar> = if dtype == DType::Bool && bytes.len() != count {
-            // A bit an element; all bits of one byte are set where all elements are.
-            let is_all = bytes.len() == 1 && count != 1 && matches!(bytes[0], 0 | 0xFF);
-            match bytes.len() == count.div_ceil(8) || is_all {
-                true if is_all => vec![Scalar::bool(bytes[0] != 0)],
-                true => {
-                    let bit = |at: usize| Scalar::bool(bytes[at / 8] >> (at % 8) & 1 == 1);
-                    (0..count).map(bit).collect()
-                }
-                false => return self.fault("a constant has too few bytes, or too many"),
-            }
-        } else {
-            let width = (dtype.bits() as usize).div_ceil(8);
-            let is_one = bytes.len() == width * parts;
-            if !is_one && Some(bytes.len()) != count.checked_mul(width * parts) {
-                let found = bytes.len();
-                return self.fault(format!("{found} bytes for {count} elements of {dtype}"));
-            }
-            let number = |bytes: &[u8]| {
-                let bits = bytes.iter().rev().fold(0_u64, |all, &it| all << 8 | u64::from(it));
-                let mask = u64::MAX >> (64 - dtype.bits());
-                match dtype {
-                    DType::Bool => Scalar::bool(bits != 0),
-                    _ => Scalar::from_bits(dtype, bits & mask),
-                }
-            };
-            bytes.chunks_exact(width).map(number).collect()
-        };
-        if !is_complex {
-            return Ok((numbers, Vec::new()));
-        }
-        let part = |first: usize| numbers.iter().skip(first).step_by(2).copied().collect();
-        Ok((part(0), part(1)))
     }
 }
 

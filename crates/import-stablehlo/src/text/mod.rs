@@ -13,9 +13,11 @@ mod types;
 
 use base::{Diagnostic, codes};
 
-use crate::syntax::Program;
-use cursor::Cursor;
+use crate::syntax::{Attribute, Places, Program, ValueType};
+pub(crate) use cursor::Cursor;
 use operation::Parser;
+
+pub(crate) use types::plain;
 
 /// How many brackets of all kinds may be open at once.
 pub(crate) const MOST_NESTED: usize = 200;
@@ -36,15 +38,25 @@ pub(crate) fn parse(text: &str) -> Result<Program, Diagnostic> {
     let mut parser = Parser::new(Cursor::new(text));
     match parser.program() {
         Ok(mut program) => {
-            program.lines = lines;
+            program.places = Places::Lines(lines);
             Ok(program)
         }
         Err(TextFault { at, reason }) => {
-            let program = Program { lines, ..Program::default() };
+            let program = Program { places: Places::Lines(lines), ..Program::default() };
             Err(Diagnostic::error(codes::TEXT_SYNTAX, "the StableHLO text cannot be read")
                 .at(program.place(at))
                 .because(reason)
                 .remedy("write the program anew, as `jax.jit(f).lower(x).as_text()` does"))
         }
     }
+}
+
+/// An attribute that stands alone; one of a form that is not known is a word.
+pub(crate) fn attribute_of(text: &str) -> Attribute {
+    Cursor::new(text).attribute().unwrap_or_else(|_| Attribute::Word(text.to_owned()))
+}
+
+/// A type that stands alone; one of a form that is not known is another's.
+pub(crate) fn type_of(text: &str) -> ValueType {
+    Cursor::new(text).value_type().unwrap_or_else(|_| ValueType::Other(text.to_owned()))
 }

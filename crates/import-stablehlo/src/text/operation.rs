@@ -76,6 +76,7 @@ impl<'t> Parser<'t> {
                 _ => match self.cursor.peek_word() {
                     "module" | "builtin.module" => self.module()?,
                     "func.func" | "func" => self.function()?,
+                    "sdy.mesh" => self.mesh()?,
                     _ => {
                         let found = self.cursor.found();
                         let reason =
@@ -86,6 +87,23 @@ impl<'t> Parser<'t> {
             }
         }
         self.cursor.close();
+        Ok(())
+    }
+
+    /// `sdy.mesh @mesh = <["x"=2]> {attributes}`
+    fn mesh(&mut self) -> Parsed<()> {
+        self.cursor.word();
+        let name = self.cursor.symbol()?;
+        self.cursor.expect("=")?;
+        let begin = self.cursor.here();
+        self.cursor.expect("<")?;
+        self.cursor.skip_balanced()?;
+        let text = self.cursor.text_between(begin, self.cursor.end()).to_owned();
+        self.program.meshes.insert(name, text);
+        if self.cursor.eat("{") {
+            self.cursor.attributes_until("}")?;
+        }
+        self.cursor.location()?;
         Ok(())
     }
 
@@ -133,6 +151,12 @@ impl<'t> Parser<'t> {
                     self.program.name = name.clone();
                 }
             }
+            "sdy.mesh" => {
+                if self.cursor.eat("{") {
+                    self.cursor.attributes_until("}")?;
+                }
+                self.program.add_mesh(&attributes);
+            }
             "func.func" => {
                 self.begin_function();
                 self.cursor.expect("(")?;
@@ -141,37 +165,8 @@ impl<'t> Parser<'t> {
                 if self.cursor.eat("{") {
                     attributes.extend(self.cursor.attributes_until("}")?);
                 }
-                let text = |name: &str| match Attribute::of(&attributes, name) {
-                    Some(Attribute::Text(text) | Attribute::Word(text)) => text.clone(),
-                    _ => String::new(),
-                };
-                let results = match Attribute::of(&attributes, "function_type") {
-                    Some(Attribute::Type(ValueType::Function(_, results))) => results.clone(),
-                    _ => return self.cursor.fault("a function has no type"),
-                };
-                let records = |name: &str| match Attribute::of(&attributes, name) {
-                    Some(Attribute::List(list)) => list
-                        .iter()
-                        .map(|it| match it {
-                            Attribute::Record(record) => record.clone(),
-                            _ => Attributes::new(),
-                        })
-                        .collect(),
-                    _ => Vec::new(),
-                };
-                let function = Function {
-                    name: text("sym_name"),
-                    is_private: text("sym_visibility") == "private",
-                    parameter_names: (0..body.parameters.len())
-                        .map(|it| format!("arg{it}"))
-                        .collect(),
-                    parameters: body.parameters.clone(),
-                    results,
-                    result_attributes: records("res_attrs"),
-                    body,
-                    values: Vec::new(),
-                    place: at,
-                };
+                let function = Function::of_attributes(&attributes, body, at);
+                let function = function.map_err(|reason| TextFault { at, reason })?;
                 self.end_function(function)?;
             }
             other => return self.cursor.fault(format!("`{other}` stands outside of functions")),
@@ -190,13 +185,8 @@ impl<'t> Parser<'t> {
 
     fn end_function(&mut self, mut function: Function) -> Parsed<()> {
         function.values = std::mem::take(&mut self.scope.types);
-        let number = self.program.functions.len();
-        if self.program.by_name.insert(function.name.clone(), number).is_some() {
-            let reason = format!("there are two functions `{}`", function.name);
-            return Err(TextFault { at: function.place, reason });
-        }
-        self.program.functions.push(function);
-        Ok(())
+        let at = function.place;
+        self.program.push(function).map_err(|reason| TextFault { at, reason })
     }
 
     fn function(&mut self) -> Parsed<()> {
@@ -211,7 +201,7 @@ impl<'t> Parser<'t> {
         let name = self.cursor.symbol()?;
         self.cursor.expect("(")?;
         let mut parameters = Vec::new();
-        let mut parameter_names = Vec::new();
+        let (mut parameter_names, mut parameter_attributes) = (Vec::new(), Vec::new());
         while !self.cursor.sees(")") {
             if self.cursor.peek() == b'%' {
                 self.cursor.take_one();
@@ -223,9 +213,10 @@ impl<'t> Parser<'t> {
             } else {
                 self.cursor.value_type()?;
             }
-            if self.cursor.eat("{") {
-                self.cursor.attributes_until("}")?;
-            }
+            parameter_attributes.push(match self.cursor.eat("{") {
+                true => self.cursor.attributes_until("}")?,
+                false => Attributes::new(),
+            });
             self.cursor.location()?;
             if !self.cursor.eat(",") {
                 break;
@@ -266,6 +257,7 @@ impl<'t> Parser<'t> {
             is_private,
             parameters,
             parameter_names,
+            parameter_attributes,
             results,
             result_attributes,
             body,

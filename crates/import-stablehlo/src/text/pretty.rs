@@ -26,6 +26,9 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("rng_bit_generator", "algorithm", "rng_algorithm"),
 ];
 
+/// The operations of two operands, in any order, that a reduction may apply.
+const APPLIED: &[&str] = &["add", "and", "maximum", "minimum", "multiply", "or", "xor"];
+
 impl<'t> Parser<'t> {
     /// An operation behind its name.
     pub(super) fn pretty(&mut self, name: &'t str) -> Parsed<OperationText> {
@@ -272,7 +275,15 @@ impl<'t> Parser<'t> {
         text.operands = [values, initial.clone()].concat();
         let place = self.cursor.here();
         let applied = match self.cursor.eat("applies") {
-            true => Some(self.cursor.expect_word()?),
+            true => {
+                let name = self.cursor.expect_word()?;
+                let own = name.strip_prefix("stablehlo.").unwrap_or_default();
+                if !APPLIED.contains(&own) {
+                    let reason = format!("`{name}` is not applied to pairs in any order");
+                    return self.cursor.fault(reason);
+                }
+                Some(name)
+            }
             false => None,
         };
         self.cursor.expect("across")?;

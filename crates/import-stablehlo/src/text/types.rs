@@ -17,9 +17,14 @@ pub(crate) fn plain(name: &str) -> Option<DType> {
         "bf16" => DType::BF16,
         "f8E4M3FN" => DType::F8E4M3FN,
         "f8E4M3FNUZ" => DType::F8E4M3FNUZ,
+        "f8E3M4" => DType::F8E3M4,
+        "f8E4M3" => DType::F8E4M3,
+        "f8E4M3B11FNUZ" => DType::F8E4M3B11FNUZ,
         "f8E5M2" => DType::F8E5M2,
         "f8E5M2FNUZ" => DType::F8E5M2FNUZ,
         "f8E8M0FNU" => DType::F8E8M0,
+        "f6E2M3FN" => DType::F6E2M3,
+        "f6E3M2FN" => DType::F6E3M2,
         "f4E2M1FN" => DType::F4E2M1,
         "i1" => DType::Bool,
         "i2" | "si2" => DType::I2,
@@ -215,8 +220,7 @@ impl<'t> Cursor<'t> {
         let is_list = self.eat("{");
         loop {
             let scale = self.number()?;
-            let Some(scale) = scale.parse::<f64>().ok().filter(|it| it.is_finite() && *it > 0.0)
-            else {
+            let Ok(scale) = scale.parse::<f64>() else {
                 return self.fault(format!("`{scale}` is no scale"));
             };
             scales.push(scale);
@@ -229,7 +233,8 @@ impl<'t> Cursor<'t> {
             self.expect("}")?;
         }
         self.expect(">")?;
-        Ok(Quantisation { storage, expressed, range, axis, scales, zero_points })
+        let quantisation = Quantisation { storage, expressed, range, axis, scales, zero_points };
+        quantisation.checked().or_else(|reason| self.fault(reason))
     }
 
     /// `(a, b)`

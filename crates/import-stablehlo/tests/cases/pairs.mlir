@@ -40,3 +40,45 @@ func.func @greatest_with_its_place() {
     "func.return"() : () -> ()
   }) : () -> ()
 }) : () -> ()
+
+// -----
+
+// Bits of Philox as XLA has them on the CPU, where the counter's lower half runs over; that the
+// upper half is the key, too, is how a state of two integers is used.
+
+func.func @philox_of_two_integers() {
+  %state = stablehlo.constant dense<[1311768467463790320, 18446744073709551614]> : tensor<2xui64>
+  %next, %words = stablehlo.rng_bit_generator %state, algorithm = PHILOX : (tensor<2xui64>) -> (tensor<2xui64>, tensor<6xui32>)
+  check.expect_eq_const %next, dense<[1311768467463790320, 0]> : tensor<2xui64>
+  check.expect_eq_const %words, dense<[3151517439, 3080049825, 2645875639, 2972309415, 1480449822, 3015399692]> : tensor<6xui32>
+  %last, %pairs = stablehlo.rng_bit_generator %state, algorithm = DEFAULT : (tensor<2xui64>) -> (tensor<2xui64>, tensor<6xui64>)
+  check.expect_eq_const %last, dense<[1311768467463790320, 1]> : tensor<2xui64>
+  check.expect_eq_const %pairs, dense<[13228713271577040639, 12765971733663767479, 12951043062988922654, 4621549904384879066, 2311151477393820915, 12915309976788939262]> : tensor<6xui64>
+  func.return
+}
+
+// -----
+
+// The first row is of the first group, the others of the second, which has all that is left.
+
+func.func @products_of_groups() {
+  %a = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]> : tensor<3x2xf32>
+  %b = stablehlo.constant dense<[[[1.0], [1.0]], [[10.0], [100.0]]]> : tensor<2x2x1xf32>
+  %sizes = stablehlo.constant dense<[1, 2]> : tensor<2xi32>
+  %rows = "chlo.ragged_dot"(%a, %b, %sizes) {
+    ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [], rhs_batching_dimensions = [],
+      lhs_contracting_dimensions = [1], rhs_contracting_dimensions = [1],
+      lhs_ragged_dimensions = [0], rhs_group_dimensions = [0]>
+  } : (tensor<3x2xf32>, tensor<2x2x1xf32>, tensor<2xi32>) -> tensor<3x1xf32>
+  check.expect_eq_const %rows, dense<[[3.0], [430.0], [650.0]]> : tensor<3x1xf32>
+  %c = stablehlo.constant dense<[[1.0], [10.0], [100.0]]> : tensor<3x1xf32>
+  %sums = "chlo.ragged_dot"(%a, %c, %sizes) {
+    ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [], rhs_batching_dimensions = [],
+      lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0],
+      lhs_ragged_dimensions = [0], rhs_group_dimensions = []>
+  } : (tensor<3x2xf32>, tensor<3x1xf32>, tensor<2xi32>) -> tensor<2x2x1xf32>
+  check.expect_eq_const %sums, dense<[[[1.0], [2.0]], [[530.0], [640.0]]]> : tensor<2x2x1xf32>
+  func.return
+}

@@ -105,7 +105,8 @@ fn holder(dtype: DType) -> Option<DType> {
     match dtype {
         DType::BF16 => Some(DType::U16),
         DType::F8E4M3FN | DType::F8E4M3FNUZ | DType::F8E5M2 | DType::F8E5M2FNUZ => Some(DType::U8),
-        DType::F8E8M0 | DType::F4E2M1 => Some(DType::U8),
+        DType::F8E3M4 | DType::F8E4M3 | DType::F8E4M3B11FNUZ => Some(DType::U8),
+        DType::F8E8M0 | DType::F6E2M3 | DType::F6E3M2 | DType::F4E2M1 => Some(DType::U8),
         DType::I4 | DType::I2 | DType::U4 | DType::U2 => Some(DType::U8),
         DType::F64 | DType::F32 | DType::F16 | DType::Bool | DType::String => None,
         DType::I64 | DType::I32 | DType::I16 | DType::I8 => None,

@@ -23,8 +23,11 @@ _NAMES = {np.dtype(name): own for own, name in NATIVE.items()}
 EXTENDED = {
     "bf16": ("bfloat16", 16),
     "f8e4m3fn": ("float8_e4m3fn", 8), "f8e4m3fnuz": ("float8_e4m3fnuz", 8),
+    "f8e3m4": ("float8_e3m4", 8), "f8e4m3": ("float8_e4m3", 8),
+    "f8e4m3b11fnuz": ("float8_e4m3b11fnuz", 8),
     "f8e5m2": ("float8_e5m2", 8), "f8e5m2fnuz": ("float8_e5m2fnuz", 8),
-    "f8e8m0": ("float8_e8m0fnu", 8), "f4e2m1": ("float4_e2m1fn", 4),
+    "f8e8m0": ("float8_e8m0fnu", 8), "f6e2m3": ("float6_e2m3fn", 8),
+    "f6e3m2": ("float6_e3m2fn", 8), "f4e2m1": ("float4_e2m1fn", 4),
     "i4": ("int4", 4), "u4": ("uint4", 4), "i2": ("int2", 2), "u2": ("uint2", 2),
 }  # fmt: skip
 _EXTENDED_NAMES = {name: own for own, (name, _) in EXTENDED.items()}

@@ -26,7 +26,9 @@ _PROVIDER = "CPUExecutionProvider"
 _TYPES = {
     "f64": "double", "f32": "float", "f16": "float16", "bf16": "bfloat16",
     "f8e4m3fn": "float8e4m3fn", "f8e4m3fnuz": "float8e4m3fnuz", "f8e5m2": "float8e5m2",
-    "f8e5m2fnuz": "float8e5m2fnuz", "f8e8m0": "float8e8m0", "f4e2m1": "float4e2m1",
+    "f8e5m2fnuz": "float8e5m2fnuz", "f8e3m4": "float8e3m4", "f8e4m3": "float8e4m3",
+    "f8e4m3b11fnuz": "float8e4m3b11fnuz", "f8e8m0": "float8e8m0",
+    "f6e2m3": "float6e2m3", "f6e3m2": "float6e3m2", "f4e2m1": "float4e2m1",
     "i64": "int64", "i32": "int32", "i16": "int16", "i8": "int8", "i4": "int4", "i2": "int2",
     "u64": "uint64", "u32": "uint32", "u16": "uint16", "u8": "uint8", "u4": "uint4", "u2": "uint2",
     "bool": "bool", "string": "string",

@@ -11,44 +11,45 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::Accepted;
 use base::limits::{exceeded, more_than};
-use base::{Diagnostic, Limits, codes};
+use base::{Diagnostic, Limits};
 use bytes::Bytes;
-use front::Accepted;
 
-/// Bytes that precede the root's content: its offset and the file's identifier.
-const HEADER: usize = 8;
+/// Bytes that precede the root's content: its offset; an identifier of the file's kind may follow.
+const HEADER: usize = 4;
 
 /// Bytes that a table takes when it is decoded, besides its vectors.
 const DECODED: usize = 256;
 
-/// The refusal of a file that does not hold what it should.
-pub(crate) fn damaged(reason: impl Into<String>) -> Diagnostic {
-    Diagnostic::error(codes::NOT_TFLITE, "the TensorFlow Lite file cannot be read")
-        .because(reason)
-        .remedy("copy the file again, or convert the model anew")
-}
-
 /// A file of tables.
 #[derive(Debug)]
-pub(crate) struct FlatBuffer {
+pub struct FlatBuffer {
     bytes: Bytes,
     /// Bytes that may still be taken out.
     left: AtomicU64,
     most: u64,
+    /// The refusal of a file that does not hold what it should.
+    damaged: fn(String) -> Diagnostic,
 }
 
 impl FlatBuffer {
-    /// A file from which at most so many bytes are taken as the limits allow for its size.
-    pub(crate) fn new(bytes: Bytes, limits: &Limits) -> FlatBuffer {
+    /// A file from which at most so many bytes are taken as the limits allow for its size, and the
+    /// refusal of one that is damaged, of which the reason is given.
+    #[must_use]
+    pub fn new(bytes: Bytes, limits: &Limits, damaged: fn(String) -> Diagnostic) -> FlatBuffer {
         let most = limits.decoded_bytes.saturating_add(4 * bytes.len() as u64);
-        FlatBuffer { bytes, left: AtomicU64::new(most), most }
+        FlatBuffer { bytes, left: AtomicU64::new(most), most, damaged }
+    }
+
+    fn damaged(&self, reason: String) -> Diagnostic {
+        (self.damaged)(reason)
     }
 
     /// The table that all others hang from.
-    pub(crate) fn root(&self) -> Accepted<Table<'_>> {
+    pub fn root(&self) -> Accepted<Table<'_>> {
         if self.bytes.len() < HEADER {
-            return Err(damaged(format!("it ends after {} bytes", self.bytes.len())));
+            return Err(self.damaged(format!("it ends after {} bytes", self.bytes.len())));
         }
         Table::at(self, self.offset(0)?)
     }
@@ -58,7 +59,7 @@ impl FlatBuffer {
         let found = end.and_then(|end| self.bytes.get(at..end)).and_then(|it| it.try_into().ok());
         found.ok_or_else(|| {
             let length = self.bytes.len();
-            damaged(format!("it should go on at byte {at}, but has {length} bytes"))
+            self.damaged(format!("it should go on at byte {at}, but has {length} bytes"))
         })
     }
 
@@ -74,7 +75,7 @@ impl FlatBuffer {
     fn offset(&self, at: usize) -> Accepted<usize> {
         let offset = self.u32(at)? as usize;
         let target = at.checked_add(offset).filter(|target| *target < self.bytes.len());
-        target.ok_or_else(|| damaged(format!("the offset at byte {at} leads out of it")))
+        target.ok_or_else(|| self.damaged(format!("the offset at byte {at} leads out of it")))
     }
 
     /// The bytes of the vector at a place, whose elements take so many bytes.
@@ -84,7 +85,7 @@ impl FlatBuffer {
         let end = count.checked_mul(size).and_then(|length| start.checked_add(length));
         let end = end.filter(|end| *end <= self.bytes.len());
         let end = end.ok_or_else(|| {
-            damaged(format!("the vector at byte {at} of {count} elements is longer than it"))
+            self.damaged(format!("the vector at byte {at} of {count} elements is longer than it"))
         })?;
         Ok(start..end)
     }
@@ -104,7 +105,7 @@ impl FlatBuffer {
 }
 
 /// A number that stands in a file.
-pub(crate) trait Number: Copy {
+pub trait Number: Copy {
     /// The bytes that it takes.
     const SIZE: usize;
 
@@ -130,7 +131,7 @@ numbers!(i8, u8, i32, u32, i64, u64, f32);
 
 /// A table of a file. Its fields are asked for by their number in the schema.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Table<'f> {
+pub struct Table<'f> {
     file: &'f FlatBuffer,
     at: usize,
     vtable: usize,
@@ -140,17 +141,17 @@ pub(crate) struct Table<'f> {
 
 impl<'f> Table<'f> {
     /// The table at a place of the file ([`Self::position`]).
-    pub(crate) fn at(file: &'f FlatBuffer, at: usize) -> Accepted<Table<'f>> {
+    pub fn at(file: &'f FlatBuffer, at: usize) -> Accepted<Table<'f>> {
         let back = i64::from(i32::from_le_bytes(file.array(at)?));
         let vtable = usize::try_from(at as i64 - back).ok().filter(|it| *it < file.bytes.len());
         let vtable = vtable
-            .ok_or_else(|| damaged(format!("the table at byte {at} begins outside of it")))?;
+            .ok_or_else(|| file.damaged(format!("the table at byte {at} begins outside of it")))?;
         let length = usize::from(file.u16(vtable)?);
         Ok(Table { file, at, vtable, length })
     }
 
     /// Where it is.
-    pub(crate) fn position(&self) -> usize {
+    pub fn position(&self) -> usize {
         self.at
     }
 
@@ -165,26 +166,28 @@ impl<'f> Table<'f> {
     }
 
     /// A number, or its default.
-    pub(crate) fn number<T: Number>(&self, field: usize, default: T) -> Accepted<T> {
+    pub fn number<T: Number>(&self, field: usize, default: T) -> Accepted<T> {
         let Some(at) = self.place(field)? else { return Ok(default) };
         let bytes = at.checked_add(T::SIZE).and_then(|end| self.file.bytes.get(at..end));
-        bytes.map(T::of).ok_or_else(|| damaged(format!("the number at byte {at} is cut off")))
+        bytes
+            .map(T::of)
+            .ok_or_else(|| self.file.damaged(format!("the number at byte {at} is cut off")))
     }
 
     /// A flag, or its default.
-    pub(crate) fn flag(&self, field: usize, default: bool) -> Accepted<bool> {
+    pub fn flag(&self, field: usize, default: bool) -> Accepted<bool> {
         Ok(self.number(field, u8::from(default))? != 0)
     }
 
     /// A table within this one.
-    pub(crate) fn table(&self, field: usize) -> Accepted<Option<Table<'f>>> {
+    pub fn table(&self, field: usize) -> Accepted<Option<Table<'f>>> {
         let Some(at) = self.place(field)? else { return Ok(None) };
         let target = self.file.offset(at)?;
         Table::at(self.file, target).map(Some)
     }
 
     /// The tables of a vector; none of one that is not there.
-    pub(crate) fn tables(&self, field: usize) -> Accepted<Vec<Table<'f>>> {
+    pub fn tables(&self, field: usize) -> Accepted<Vec<Table<'f>>> {
         let Some(at) = self.place(field)? else { return Ok(Vec::new()) };
         let elements = self.file.elements(self.file.offset(at)?, 4)?;
         self.file.take((elements.end - elements.start) / 4 * DECODED)?;
@@ -193,7 +196,7 @@ impl<'f> Table<'f> {
     }
 
     /// The numbers of a vector; none of one that is not there.
-    pub(crate) fn numbers<T: Number>(&self, field: usize) -> Accepted<Vec<T>> {
+    pub fn numbers<T: Number>(&self, field: usize) -> Accepted<Vec<T>> {
         let Some(at) = self.place(field)? else { return Ok(Vec::new()) };
         let elements = self.file.elements(self.file.offset(at)?, T::SIZE)?;
         self.file.take(elements.end - elements.start)?;
@@ -201,23 +204,25 @@ impl<'f> Table<'f> {
     }
 
     /// The bytes of a vector, which stay where they are.
-    pub(crate) fn bytes(&self, field: usize) -> Accepted<Bytes> {
+    pub fn bytes(&self, field: usize) -> Accepted<Bytes> {
         let Some(at) = self.place(field)? else { return Ok(Bytes::new()) };
         let elements = self.file.elements(self.file.offset(at)?, 1)?;
         Ok(self.file.bytes.slice(elements))
     }
 
     /// A range of the file, which the table names by where it begins and how long it is.
-    pub(crate) fn outside(&self, start: u64, length: u64) -> Accepted<Bytes> {
+    pub fn outside(&self, start: u64, length: u64) -> Accepted<Bytes> {
         let end = start.checked_add(length).filter(|end| *end <= self.file.bytes.len() as u64);
         match end {
             Some(end) => Ok(self.file.bytes.slice(start as usize..end as usize)),
-            None => Err(damaged(format!("{length} bytes from byte {start} on are not all there"))),
+            None => Err(self
+                .file
+                .damaged(format!("{length} bytes from byte {start} on are not all there"))),
         }
     }
 
     /// A text; what is no UTF-8 in it is replaced.
-    pub(crate) fn text(&self, field: usize) -> Accepted<String> {
+    pub fn text(&self, field: usize) -> Accepted<String> {
         let bytes = self.bytes(field)?;
         self.file.take(bytes.len())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())

@@ -1,0 +1,92 @@
+//! Values that are there later, and who waits for them.
+
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::failure::Outcome;
+
+/// A value that is computed elsewhere: there is none yet, or it is there and stays, or there is
+/// what went wrong. Of an event the value is `()`.
+pub(crate) struct Promise<T> {
+    state: Mutex<State<T>>,
+    kept: Condvar,
+}
+
+enum State<T> {
+    Open(Vec<Waiter<T>>),
+    Kept(Outcome<T>),
+}
+
+/// What is done when the value is there.
+type Waiter<T> = Box<dyn FnOnce(&Outcome<T>) + Send>;
+
+impl<T: Clone> Promise<T> {
+    /// Nothing yet.
+    pub(crate) fn open() -> Promise<T> {
+        Promise { state: Mutex::new(State::Open(Vec::new())), kept: Condvar::new() }
+    }
+
+    /// A value that is there.
+    pub(crate) fn of(outcome: Outcome<T>) -> Promise<T> {
+        Promise { state: Mutex::new(State::Kept(outcome)), kept: Condvar::new() }
+    }
+
+    /// Has the value be there, once; who waits for it is told, on this thread.
+    pub(crate) fn keep(&self, outcome: Outcome<T>) {
+        let mut state = self.lock();
+        let State::Open(waiters) = &mut *state else { return };
+        let waiters = std::mem::take(waiters);
+        *state = State::Kept(outcome.clone());
+        drop(state);
+        self.kept.notify_all();
+        waiters.into_iter().for_each(|waiter| waiter(&outcome));
+    }
+
+    /// Replaces a value that is there.
+    pub(crate) fn replace(&self, outcome: Outcome<T>) -> Option<Outcome<T>> {
+        match &mut *self.lock() {
+            State::Open(_) => None,
+            State::Kept(own) => Some(std::mem::replace(own, outcome)),
+        }
+    }
+
+    pub(crate) fn is_kept(&self) -> bool {
+        matches!(*self.lock(), State::Kept(_))
+    }
+
+    /// What is there now, if anything.
+    pub(crate) fn now(&self) -> Option<Outcome<T>> {
+        match &*self.lock() {
+            State::Open(_) => None,
+            State::Kept(outcome) => Some(outcome.clone()),
+        }
+    }
+
+    /// Waits until the value is there.
+    pub(crate) fn wait(&self) -> Outcome<T> {
+        let mut state = self.lock();
+        loop {
+            match &*state {
+                State::Kept(outcome) => return outcome.clone(),
+                State::Open(_) => {
+                    state = self.kept.wait(state).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    /// Does something when the value is there: now, if it is.
+    pub(crate) fn when_kept(&self, waiter: impl FnOnce(&Outcome<T>) + Send + 'static) {
+        let mut state = self.lock();
+        let outcome = match &mut *state {
+            State::Open(waiters) => return waiters.push(Box::new(waiter)),
+            State::Kept(outcome) => outcome.clone(),
+        };
+        drop(state);
+        waiter(&outcome);
+    }
+
+    // A poisoned lock only means that another caller panicked: values are put in whole.
+    fn lock(&self) -> MutexGuard<'_, State<T>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
