@@ -37,8 +37,8 @@ use crate::standard_output::{say, say_line};
 ]))]
 #[command(next_help_heading = WORK)]
 pub(crate) struct Arguments {
-    /// The cases: folders with `model.onnx` and `test_data_set_<i>`, and StableHLO texts (`.mlir`)
-    /// that check their own values, at whatever depth
+    /// The cases: folders with `model.onnx` and `test_data_set_<i>`, and StableHLO programs
+    /// (`.mlir`, `.bc`) that check their own values, at whatever depth
     folder: PathBuf,
     /// Runs the cases through the reference evaluator instead of compiled code
     #[arg(long)]

@@ -1,4 +1,4 @@
-//! StableHLO texts on the command line: told apart by what is in them, run as XLA runs them, and
+//! StableHLO programs on the command line: told apart by what is in them, run as XLA runs them, and
 //! checked where they check themselves; refused with line and column.
 
 mod support;
@@ -16,11 +16,12 @@ fn run(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-/// The text of a program, by a name that does not tell what it is, its inputs beside it; the
+/// A program, by a name that does not tell what it is, its inputs beside it; the
 /// options that give these, and what XLA computed.
-fn unpacked(folder: &Folder, name: &str) -> (Vec<String>, Vec<Tensor>) {
-    let text = std::fs::read(Path::new(PROGRAMS).join(format!("{name}.mlir"))).expect("a program");
-    std::fs::write(folder.path().join("program"), text).expect("a copy");
+fn unpacked(folder: &Folder, file: &str) -> (Vec<String>, Vec<Tensor>) {
+    let program = std::fs::read(Path::new(PROGRAMS).join(file)).expect("a program");
+    std::fs::write(folder.path().join("program"), program).expect("a copy");
+    let (name, _) = file.split_once('.').expect("a name and a form");
     let (mut options, mut outputs) = (Vec::new(), Vec::new());
     for (key, tensor) in npz::read(Path::new(PROGRAMS).join("values.npz")).expect("values") {
         let Some(rest) = key.strip_prefix(&format!("{name}.")) else { continue };
@@ -40,7 +41,9 @@ fn a_program_runs_as_xla_runs_it() {
         println!("skipped: this machine does not run what is compiled");
         return;
     }
-    for name in ["mlp_step", "lstm", "sorting", "k_means", "complex_products", "scatters"] {
+    let texts = ["mlp_step.mlir", "sorting.mlir", "complex_products.mlir", "scatters.mlir"];
+    let bytecode = ["lstm.bc", "k_means.bc", "convolution_step.bc", "mlp.jaxexport"];
+    for name in texts.into_iter().chain(bytecode) {
         let folder = Folder::new();
         let (inputs, wanted) = unpacked(&folder, name);
         for target in runnable_targets().iter().copied() {

@@ -19,6 +19,9 @@ pub(crate) enum Value {
     Token,
 }
 
+/// The greatest integer of a list: more elements than a tensor may have, far from overflow.
+const MOST: u64 = 1 << 40;
+
 /// What a lowering gives: the values of the results.
 pub(crate) type Lowered = Accepted<Vec<Value>>;
 
@@ -168,7 +171,7 @@ impl Node<'_> {
 
     fn missing(&self, name: &str) -> Diagnostic {
         Diagnostic::error(codes::BAD_ATTRIBUTE, format!("attribute `{name}` is not as it must be"))
-            .because("the operation has none of this name, or one of another kind")
+            .because("the operation has none of this name, or one of another kind or too large")
             .remedy("write the program anew")
     }
 
@@ -177,8 +180,10 @@ impl Node<'_> {
         match self.attribute(name) {
             None => Ok(None),
             Some(attribute) => match attribute.integers() {
-                Some(integers) => Ok(Some(integers)),
-                None => Err(self.missing(name)),
+                Some(integers) if integers.iter().all(|it| it.unsigned_abs() <= MOST) => {
+                    Ok(Some(integers))
+                }
+                _ => Err(self.missing(name)),
             },
         }
     }

@@ -15,6 +15,7 @@ use crate::syntax::{Attribute, Block, ElementType, TensorType, ValueType};
 
 /// Refuses an operation that is not as the dialect demands.
 pub(crate) fn verify(row: &Row, node: &Node<'_>) -> Accepted<()> {
+    extents(node)?;
     accuracy(node)?;
     granularity(row, node)?;
     match row.name.strip_prefix("stablehlo.").unwrap_or_default() {
@@ -131,6 +132,37 @@ fn is_predicate(elements: &[&ElementType]) -> Accepted<()> {
 }
 
 // --- attributes ---
+
+/// What is multiplied with extents: so large as extents may be together, and no larger.
+fn extents(node: &Node<'_>) -> Accepted<()> {
+    const NAMES: &[&str] = &[
+        "base_dilations",
+        "edge_padding_high",
+        "edge_padding_low",
+        "interior_padding",
+        "lhs_dilation",
+        "padding",
+        "rhs_dilation",
+        "window_dilations",
+        "window_dimensions",
+        "window_strides",
+    ];
+    const MOST: i64 = 1 << 30;
+    for name in NAMES {
+        let numbers = node.attribute(name).and_then(Attribute::integers).unwrap_or_default();
+        let large = numbers.iter().find(|number| number.unsigned_abs() > MOST as u64);
+        if let Some(large) = large {
+            return Err(shape_error(format!("`{name}` has {large}, which is too large")));
+        }
+    }
+    let sizes = node.attribute("window_dimensions").and_then(Attribute::integers);
+    let sizes = sizes.unwrap_or_default();
+    let all = sizes.iter().try_fold(1_i64, |all, size| all.checked_mul(*size));
+    match all.is_some_and(|all| all <= MOST) {
+        true => Ok(()),
+        false => Err(shape_error("a window has too many elements")),
+    }
+}
 
 /// How far a function may be off: a distance is told with a mode that has one alone.
 fn accuracy(node: &Node<'_>) -> Accepted<()> {

@@ -103,3 +103,82 @@ fn official_files_of_all_versions_are_read() {
         }
     }
 }
+
+/// A number as files hold it, of at most 28 bits.
+fn number(value: usize) -> Vec<u8> {
+    let bits = value as u64;
+    match value {
+        0..0x80 => vec![(bits << 1 | 1) as u8],
+        0x80..0x4000 => (bits << 2 | 2).to_le_bytes()[..2].to_vec(),
+        _ => (bits << 4 | 8).to_le_bytes()[..4].to_vec(),
+    }
+}
+
+fn section(id: u8, bytes: &[u8]) -> Vec<u8> {
+    [vec![id], number(bytes.len()), bytes.to_vec()].concat()
+}
+
+/// A file of these attributes of MLIR's own and operations; operation 0 is a module.
+fn file(attributes: &[Vec<u8>], operations: &[u8]) -> Vec<u8> {
+    let texts = ["builtin", "module", "a"];
+    let lengths = texts.iter().rev().flat_map(|text| number(text.len() + 1));
+    let letters = texts.iter().flat_map(|text| [text.as_bytes(), b"\0"].concat());
+    let strings: Vec<u8> = number(texts.len()).into_iter().chain(lengths).chain(letters).collect();
+    // One dialect without a version; one operation, of this dialect, with a name.
+    let dialects = [1, 0, 1, 0, 1, 1 << 1].map(number).concat();
+    let mut sizes = [attributes.len(), 0, 0, attributes.len()].map(number).concat();
+    sizes.extend(attributes.iter().flat_map(|bytes| number(bytes.len() << 1 | 1)));
+    [
+        b"ML\xefR".to_vec(),
+        number(6),
+        b"StableHLO_v1.0.0\0".to_vec(),
+        section(0, &strings),
+        section(1, &dialects),
+        section(2, &attributes.concat()),
+        section(3, &sizes),
+        section(4, operations),
+    ]
+    .concat()
+}
+
+/// A list of two attributes by their numbers.
+fn pair(attribute: usize) -> Vec<u8> {
+    [0, 2, attribute, attribute].map(number).concat()
+}
+
+/// A block of a module whose attributes are the record of attribute 1.
+fn module_with_attributes() -> Vec<u8> {
+    [vec![number(1 << 1)[0], number(0)[0], 1], number(0), number(1)].concat()
+}
+
+/// An unknown location; a record of the text "a" and attribute 3; the text.
+fn first_attributes() -> Vec<Vec<u8>> {
+    let record = [1, 1, 2, 3].map(number).concat();
+    vec![number(15), record, [2, 2].map(number).concat()]
+}
+
+#[test]
+fn attributes_that_hold_themselves_are_refused() {
+    let attributes = [first_attributes(), vec![pair(3)]].concat();
+    let refused = read(&file(&attributes, &module_with_attributes())).expect_err("a refusal");
+    assert!(refused.contains("TW0121") && refused.contains("nested"), "{refused}");
+}
+
+#[test]
+fn attributes_that_hold_others_twice_take_no_more_memory_than_allowed() {
+    let mut attributes = first_attributes();
+    attributes.extend((0..60).map(|level| pair(level + 4)));
+    attributes.push(number(7));
+    let refused = read(&file(&attributes, &module_with_attributes())).expect_err("a refusal");
+    assert!(refused.contains("TW0112") && refused.contains("decoded-bytes"), "{refused}");
+}
+
+#[test]
+fn regions_a_hundred_thousand_deep_are_refused() {
+    const REGIONS: u8 = 1 << 4;
+    // A module with one region of one block, which has no values and one operation.
+    let level = [number(0), vec![REGIONS], number(0), [1 << 1, 1, 0, 1 << 1].map(number).concat()];
+    let operations = [number(1 << 1), level.concat().repeat(100_000)].concat();
+    let refused = read(&file(&first_attributes(), &operations)).expect_err("a refusal");
+    assert!(refused.contains("TW0121") && refused.contains("nested"), "{refused}");
+}

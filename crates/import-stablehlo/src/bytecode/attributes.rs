@@ -24,6 +24,9 @@ use crate::text::{self, MOST_NESTED, plain};
 /// Bytes that an attribute or a type takes, besides what it holds.
 const DECODED: usize = 64;
 
+/// The most bytes that one attribute takes with all that it holds, constants aside.
+const MOST_HELD: usize = 1 << 24;
+
 /// The most letters of a location.
 const MOST_LETTERS: usize = 200;
 
@@ -98,10 +101,14 @@ impl<'b> Pool<'b> {
     }
 
     fn take(&mut self, weight: usize) -> Accepted<()> {
-        self.weight = self.weight.saturating_add(weight);
-        let Some(left) = self.left.checked_sub(weight) else {
+        if self.depth > 0 {
+            self.weight = self.weight.saturating_add(weight);
+        }
+        let left = self.left.checked_sub(weight).filter(|_| self.weight <= MOST_HELD);
+        let Some(left) = left else {
             let message = "the attributes of the program would take too much memory";
-            return Err(exceeded("decoded-bytes", more_than(self.most as u64), message)
+            let most = self.most.min(MOST_HELD) as u64;
+            return Err(exceeded("decoded-bytes", more_than(most), message)
                 .because("they hold one another many times over"));
         };
         self.left = left;
@@ -123,7 +130,9 @@ impl<'b> Pool<'b> {
         let found = read(self, entry)?;
         self.depth -= 1;
         let weight = std::mem::replace(&mut self.weight, outer);
-        self.weight = self.weight.saturating_add(weight);
+        if self.depth > 0 {
+            self.weight = self.weight.saturating_add(weight);
+        }
         Ok((found, weight))
     }
 
@@ -131,10 +140,11 @@ impl<'b> Pool<'b> {
     pub(super) fn attribute(&mut self, number: u64) -> Accepted<Attribute> {
         let entry = *at(&self.container.attributes, number, "attribute")?;
         let place = number as usize;
-        if let Some((found, weight)) = &self.attributes[place] {
-            let (found, weight) = (found.clone(), *weight);
+        if let Some(&(_, weight)) = self.attributes[place].as_ref() {
             self.take(weight)?;
-            return Ok(found);
+        }
+        if let Some((found, _)) = &self.attributes[place] {
+            return Ok(found.clone());
         }
         let kept = self.entry(entry, Pool::read_attribute)?;
         let found = kept.0.clone();
@@ -145,10 +155,11 @@ impl<'b> Pool<'b> {
     fn type_entry(&mut self, number: u64) -> Accepted<TypeEntry> {
         let entry = *at(&self.container.types, number, "type")?;
         let place = number as usize;
-        if let Some((found, weight)) = &self.types[place] {
-            let (found, weight) = (found.clone(), *weight);
+        if let Some(&(_, weight)) = self.types[place].as_ref() {
             self.take(weight)?;
-            return Ok(found);
+        }
+        if let Some((found, _)) = &self.types[place] {
+            return Ok(found.clone());
         }
         let kept = self.entry(entry, Pool::read_type)?;
         let found = kept.0.clone();
@@ -164,10 +175,10 @@ impl<'b> Pool<'b> {
     /// A location in words, unless it is unknown.
     pub(super) fn location(&mut self, number: u64) -> Accepted<Option<String>> {
         at(&self.container.attributes, number, "location")?;
-        let depth = self.depth;
+        let (depth, weight) = (self.depth, self.weight);
         // Programs mean the same wherever they come from.
         let found = self.attribute(number).ok();
-        self.depth = depth;
+        (self.depth, self.weight) = (depth, weight);
         Ok(match found {
             Some(Attribute::Word(text)) if !text.is_empty() => Some(text),
             _ => None,
