@@ -128,8 +128,8 @@ impl Helpers {
             format!(
                 "/* The nearest whole number, ties to even, of what is within 2^22; of what is\n   \
                 not, a number beyond 2^21. */\n\
-                static inline float {name}(float x)\n{{\n  \
-                return (x + 12582912.0f) - 12582912.0f;\n}}\n"
+                static inline float {name}(float x)\n{{\n{ROUND_F32}  \
+                return (x + 12582912.0f) - 12582912.0f;\n#endif\n}}\n"
             )
         })
     }
