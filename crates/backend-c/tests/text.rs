@@ -1,7 +1,7 @@
 //! Text tests. `// run: kernel` takes kernels and prints the functions that they become, with what
 //! these need; `module` takes a module with programs `setup` and `main` and prints all of `model.c`
-//! but its head; `header` prints `model.h`. With the word `dsp` it is for cores with that extension.
-//! Where there is a C compiler, all of it is compiled.
+//! but its head; `header` prints `model.h`. With the word `dsp` it is for cores with the DSP
+//! extension. Where there is a C compiler, all of it is compiled.
 
 mod common;
 
