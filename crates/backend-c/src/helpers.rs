@@ -16,6 +16,8 @@ mod memory;
 mod region;
 mod short_float;
 
+pub(crate) use instruction::PairHelper;
+
 use std::collections::BTreeSet;
 
 use tensor::{DType, ScalarFunction};

@@ -24,9 +24,11 @@ use crate::dtype::{storage_type, value_type};
 use crate::helpers::Helpers;
 use crate::index::integer;
 use crate::names::{Names, comment, mentions};
+use crate::overlap::ParameterPlaces;
 use crate::scalar::apply;
 use crate::value::ValueContext;
 use crate::vector::{self, VectorContext};
+use crate::words::WordContext;
 
 /// Buffers of more bytes than this lie in scratch memory, not on the stack.
 const LOCAL_BYTES: i64 = 4096;
@@ -65,13 +67,13 @@ pub fn local_bytes(kernel: &Kernel) -> u64 {
     local.map(i64::unsigned_abs).sum()
 }
 
-/// Writes a kernel. `name` is an identifier; `unshared` are those parameters that are disjoint from
-/// all others in every run; `isa` says which instructions a C compiler is to be told of.
+/// Writes a kernel. `name` is an identifier; `places` says what is known of where its arguments
+/// lie; `isa` says which instructions a C compiler is to be told of.
 pub(crate) fn write(
     kernel: &Kernel,
     locations: &Locations,
     name: String,
-    unshared: &BTreeSet<BufferId>,
+    places: &ParameterPlaces,
     isa: Isa,
     helpers: &mut Helpers,
 ) -> KernelCode {
@@ -86,6 +88,7 @@ pub(crate) fn write(
         used: BTreeSet::new(),
         ranges: Ranges::new(kernel),
         isa,
+        places,
         single_sums: single_sums(kernel),
         lanes: None,
         helpers,
@@ -93,7 +96,7 @@ pub(crate) fn write(
         scratch_bytes: Expr::ZERO,
     };
     writer.used = writer.used_symbols();
-    writer.function(locations, name, unshared, &scratch)
+    writer.function(locations, name, &scratch)
 }
 
 /// The buffers to which loops add that are marked as instructions.
@@ -120,6 +123,8 @@ struct Writer<'a> {
     /// What is known at the present place.
     ranges: Ranges,
     isa: Isa,
+    /// Where the arguments lie.
+    places: &'a ParameterPlaces,
     /// Buffers that instructions add to.
     single_sums: BTreeSet<BufferId>,
     /// The variable of the vector loop around the present place, where it is a loop of C, too.
@@ -130,13 +135,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn function(
-        mut self,
-        locations: &Locations,
-        name: String,
-        unshared: &BTreeSet<BufferId>,
-        scratch: &str,
-    ) -> KernelCode {
+    fn function(mut self, locations: &Locations, name: String, scratch: &str) -> KernelCode {
         let kernel = self.kernel;
         let returns_fault = self.can_fault();
         self.printer.indent();
@@ -150,7 +149,7 @@ impl Writer<'_> {
             self.unused(&body, &self.buffers[id.index()].clone());
         }
         let mut parameters: Vec<String> =
-            kernel.parameters.iter().map(|id| self.parameter(*id, unshared)).collect();
+            kernel.parameters.iter().map(|id| self.parameter(*id)).collect();
         let mut symbols = Vec::new();
         for (id, symbol) in kernel.symbols.iter() {
             if let SymbolKind::Shape { position, .. } = symbol.kind {
@@ -208,13 +207,13 @@ impl Writer<'_> {
         }
     }
 
-    fn parameter(&self, id: BufferId, unshared: &BTreeSet<BufferId>) -> String {
+    fn parameter(&self, id: BufferId) -> String {
         let buffer = &self.kernel.buffers[id];
         let (constant, ty) = match buffer.scope {
             Scope::Parameter(Access::Read) => ("const ", storage_type(buffer.dtype)),
             _ => ("", storage_type(buffer.dtype)),
         };
-        let restrict = if unshared.contains(&id) { "restrict " } else { "" };
+        let restrict = if self.places.unshared.contains(&id) { "restrict " } else { "" };
         format!("{constant}{ty} *{restrict}{}", self.buffers[id.index()])
     }
 
@@ -415,6 +414,11 @@ impl Writer<'_> {
     /// A loop without vectors.
     fn scalars(&mut self, inner: &Loop) {
         if let Some(turns) = self.written_out(inner) {
+            if self.isa == Isa::ArmDsp
+                && let Some(lines) = self.words(inner)
+            {
+                return lines.iter().for_each(|line| self.printer.line(line));
+            }
             return self.turns(inner, turns);
         }
         let outer = self.lanes;
@@ -423,6 +427,19 @@ impl Writer<'_> {
         }
         self.counted(inner);
         self.lanes = outer;
+    }
+
+    /// A vector loop, or one in loops that are written out, by words, if it has such a form.
+    fn words(&mut self, inner: &Loop) -> Option<Vec<String>> {
+        let (kernel, isa, places) = (self.kernel, self.isa, self.places);
+        let outside = self.ranges.clone();
+        self.ranges.enter(inner);
+        let (scalar, helpers) = self.context();
+        let is_aligned = &|buffer| places.aligned.contains(&buffer);
+        let context = WordContext { scalar: &scalar, kernel, isa, is_aligned };
+        let lines = context.lines(helpers, inner);
+        self.ranges = outside;
+        lines
     }
 
     /// How many turns a loop takes that is to be written out.

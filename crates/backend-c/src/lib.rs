@@ -42,6 +42,7 @@ mod strings;
 mod text;
 mod value;
 mod vector;
+mod words;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
@@ -439,13 +440,13 @@ impl Writer {
         part: CProgram<'_>,
         programs: &[&Program],
     ) -> BTreeMap<KernelId, KernelCode> {
-        let unshared = overlap::unshared_parameters(part.module, programs);
+        let places = overlap::parameter_places(part.module, programs);
         let mut codes = BTreeMap::new();
-        for (id, unshared) in &unshared {
+        for (id, places) in &places {
             let kernel = &part.module.kernels[*id];
             let name = self.global.fresh(&format!("kernel_{}", kernel.name));
             let code =
-                kernel::write(kernel, part.locations, name, unshared, self.isa, &mut self.helpers);
+                kernel::write(kernel, part.locations, name, places, self.isa, &mut self.helpers);
             codes.insert(*id, code);
         }
         codes

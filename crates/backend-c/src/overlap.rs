@@ -1,4 +1,5 @@
-//! Which parameters of kernels may be `restrict`.
+//! What is known of where the parameters of kernels lie: which may be `restrict`, which begin at a
+//! whole word.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,26 +8,54 @@ use loops::BufferId;
 use module::Module;
 use program::{Argument, Place, Program, Run, Step};
 
-/// For each kernel that programs run, its parameters that overlap no other argument in any run,
-/// but for those where both are only read.
+/// What every run of a kernel has in common.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ParameterPlaces {
+    /// Parameters that overlap no other argument, but for those where both are only read.
+    pub(crate) unshared: BTreeSet<BufferId>,
+    /// Parameters that begin at a multiple of four bytes.
+    pub(crate) aligned: BTreeSet<BufferId>,
+}
+
+/// The places of each kernel that programs run.
 ///
-/// Inputs and outputs of the caller are taken to be apart.
-pub(crate) fn unshared_parameters(
+/// Inputs and outputs of the caller are taken to be apart, but to begin anywhere.
+pub(crate) fn parameter_places(
     module: &Module,
     programs: &[&Program],
-) -> BTreeMap<KernelId, BTreeSet<BufferId>> {
-    let mut unshared: BTreeMap<KernelId, BTreeSet<BufferId>> = BTreeMap::new();
+) -> BTreeMap<KernelId, ParameterPlaces> {
+    let mut known: BTreeMap<KernelId, ParameterPlaces> = BTreeMap::new();
     for program in programs {
         program::walk(&program.steps, &mut |step| {
             let Step::Run(run) = step else { return };
             let parameters = &module.kernels[run.kernel].parameters;
-            let here = parameters.iter().enumerate().filter(|(at, _)| is_apart(program, run, *at));
-            let here: BTreeSet<BufferId> = here.map(|(_, id)| *id).collect();
-            let known = unshared.entry(run.kernel).or_insert_with(|| here.clone());
-            known.retain(|id| here.contains(id));
+            let those = |is_so: &dyn Fn(usize) -> bool| -> BTreeSet<BufferId> {
+                let here = parameters.iter().enumerate().filter(|(at, _)| is_so(*at));
+                here.map(|(_, id)| *id).collect()
+            };
+            let here = ParameterPlaces {
+                unshared: those(&|at| is_apart(program, run, at)),
+                aligned: those(&|at| is_aligned(program, run, at)),
+            };
+            let known = known.entry(run.kernel).or_insert_with(|| here.clone());
+            known.unshared.retain(|id| here.unshared.contains(id));
+            known.aligned.retain(|id| here.aligned.contains(id));
         });
     }
-    unshared
+    known
+}
+
+/// Whether an argument begins at a multiple of four bytes, as the arena and the block of constants
+/// do.
+fn is_aligned(program: &Program, run: &Run, position: usize) -> bool {
+    let Some(own) = run.arguments.get(position) else { return false };
+    let start = match &program.slots[own.address.slot].place {
+        Place::Arena(start) | Place::Constants(start) => start.divisible_by(4),
+        // A copy in the block of constants.
+        Place::Weight(_) => true,
+        Place::Input(_) | Place::Output(_) => false,
+    };
+    start && own.address.offset.divisible_by(4)
 }
 
 fn is_apart(program: &Program, run: &Run, position: usize) -> bool {

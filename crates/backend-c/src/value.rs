@@ -51,7 +51,7 @@ impl ValueContext<'_> {
 
     /// The number of an element, counted from the first of the buffer; axes that the index leaves
     /// out count as 0.
-    fn number(&self, buffer: BufferId, index: &[Expr]) -> Expr {
+    pub(crate) fn number(&self, buffer: BufferId, index: &[Expr]) -> Expr {
         strides(self.kernel, buffer).iter().zip(index).map(|(stride, index)| index * stride).sum()
     }
 

@@ -1,9 +1,11 @@
 //! Text tests. `// run: kernel` takes kernels and prints the functions that they become, with what
 //! these need; `module` takes a module with programs `setup` and `main` and prints all of `model.c`
-//! but its head; `header` prints `model.h`. Where there is a C compiler, all of it is compiled.
+//! but its head; `header` prints `model.h`. With the word `dsp` it is for cores with the DSP
+//! extension. Where there is a C compiler, all of it is compiled.
 
 mod common;
 
+use backend::Isa;
 use backend_c::{COptions, CPort, CProgram, CSetup, CSources, Interface, emit};
 use base::Locations;
 use common::{build, module_of_kernels};
@@ -75,7 +77,8 @@ fn sources(module: &Module, interface: &Interface, words: &[&str]) -> Result<CSo
         let program = module.program(name).ok_or_else(|| format!("no program `{name}`"))?;
         Ok(CProgram { module, program, locations })
     };
-    let options = COptions { exact_sums: words.contains(&"exact"), ..COptions::default() };
+    let isa = if words.contains(&"dsp") { Isa::ArmDsp } else { Isa::C99 };
+    let options = COptions { exact_sums: words.contains(&"exact"), isa, ..COptions::default() };
     let setup = CSetup::Run(part("setup")?);
     let sources = emit(&setup, part("main")?, interface, options);
     let sources = sources.map_err(|errors| errors.to_string())?;

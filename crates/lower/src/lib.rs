@@ -38,6 +38,7 @@ use base::timing::Phases;
 use base::{Diagnostic, Diagnostics, FunctionId, Id, KernelId, ProgramId, Remark, codes};
 use graph::{Function, NodeId, RegionId, ValueId};
 use loops::{Kernel, bytes_touched, operations, scratch_layout};
+use memory_plan::TurnOrder;
 use module::Module;
 
 use schedule::{Schedule, Trace};
@@ -328,10 +329,11 @@ pub fn lower(
     };
     let emitted = apart::emit(module, &specialised, target, options, &emit)?;
     let Emitted { mut program, kernels, regions, updates, remarks } = emitted;
+    let turns = turn_order(target);
     let footprint =
-        phases.time("memory plan", || memory_plan::place(&mut program, &module.kernels));
+        phases.time("memory plan", || memory_plan::place(&mut program, &module.kernels, turns));
     if cfg!(debug_assertions) && !base::fault::is_unchecked() {
-        memory_plan::check(&program, &module.kernels)?;
+        memory_plan::check(&program, &module.kernels, turns)?;
     }
     let inputs = match &options.role {
         Role::Setup => all_inputs,
@@ -351,6 +353,12 @@ pub fn lower(
         largest_live_set: footprint.largest_live_set as u64,
         remarks,
     })
+}
+
+/// How the turns of kernels run on a target: microcontrollers have one core, and memory is dear.
+#[must_use]
+pub fn turn_order(target: &Target) -> TurnOrder {
+    if target.is_microcontroller() { TurnOrder::Sequential } else { TurnOrder::Free }
 }
 
 fn port(function: &Function, value: ValueId, name: &str) -> ProgramPort {

@@ -37,7 +37,8 @@ fn lowered(function: Function) -> (Module, Lowered) {
     let made = lower::lower(&mut module, id, &BTreeMap::new(), &target, &options);
     let made = made.expect("a program");
     let program = &module.programs[made.program];
-    memory_plan::check(program, &module.kernels).expect("a sound plan");
+    memory_plan::check(program, &module.kernels, memory_plan::TurnOrder::Free)
+        .expect("a sound plan");
     program::verify(program).expect("a sound program");
     let text = program.to_string();
     assert_eq!(program::parse(&text).expect("the text").to_string(), text);

@@ -16,17 +16,25 @@ use loops::{Kernel, may_share};
 use program::{Address, Argument, Place, Program, Run, SlotId, Step};
 use sym::Expr;
 
+use crate::place::TurnOrder;
+use crate::turns::reads_before_writes;
+
 /// Checks the memory plan of a program.
 ///
 /// # Errors
 /// A diagnostic for each step that reads memory which another slot has taken, and for each pair of
 /// steps that must not run at the same time, and for each kernel whose arguments overlap though it
 /// needs them apart.
-pub fn check(program: &Program, kernels: &Arena<KernelId, Kernel>) -> base::Result<()> {
+pub fn check(
+    program: &Program,
+    kernels: &Arena<KernelId, Kernel>,
+    turns: TurnOrder,
+) -> base::Result<()> {
     program::verify(program)?;
     let mut replay = Replay {
         program,
         kernels,
+        turns,
         owners: BTreeMap::new(),
         period: Vec::new(),
         found: Diagnostics::new(),
@@ -38,6 +46,7 @@ pub fn check(program: &Program, kernels: &Arena<KernelId, Kernel>) -> base::Resu
 struct Replay<'a> {
     program: &'a Program,
     kernels: &'a Arena<KernelId, Kernel>,
+    turns: TurnOrder,
     /// Disjoint intervals of the arena, start to (end, owner).
     owners: BTreeMap<i64, (i64, SlotId)>,
     /// What the steps since the last barrier touch: start, end, whether written.
@@ -136,7 +145,8 @@ impl Replay<'_> {
                 let (slot, other_slot) = (written.address.slot, other.address.slot);
                 let (Some(own), Some(others)) = (place(written), place(other)) else { continue };
                 let apart = slot == other_slot || own.1 <= others.0 || others.1 <= own.0;
-                if !apart && (own != others || may_share(from, to) != Some(true)) {
+                let shares = || own == others && may_share(from, to) == Some(true);
+                if !apart && !shares() && !self.trails(run, (from, to), others.0 - own.0) {
                     overlapping.push((slot, other_slot));
                 }
             }
@@ -145,6 +155,19 @@ impl Replay<'_> {
             let [slot, other] = [slot, other].map(|slot| &self.program.slots[slot].name);
             let message = format!("a kernel writes `{slot}` over its argument `{other}`");
             self.complain(message);
+        }
+    }
+
+    /// Whether a kernel's turns, one after the other, read each element of an argument before they
+    /// write another over it, which begins so many bytes before.
+    fn trails(&self, run: &Run, (from, to): (usize, usize), distance: i64) -> bool {
+        let Some(kernel) = self.kernels.get(run.kernel) else { return false };
+        let parameters = &kernel.parameters;
+        match (self.turns, parameters.get(from), parameters.get(to)) {
+            (TurnOrder::Sequential, Some(&read), Some(&to)) if !run.arguments[from].writes => {
+                reads_before_writes(kernel, read, to, distance)
+            }
+            _ => false,
         }
     }
 

@@ -4,7 +4,8 @@
 //!   which step to which a slot is needed, `barriers` which steps may run at the same time;
 //! - [`check`] verifies a memory plan, and knows nothing of how it was made.
 //!
-//! This crate reads of kernels only which parameters may share memory. It does not know graphs or
+//! This crate reads of kernels only which parameters may share memory, and how closely what is
+//! written may follow what is read. It does not know graphs or
 //! targets.
 
 mod barriers;
@@ -12,8 +13,10 @@ mod check;
 mod lifetime;
 mod place;
 mod touched;
+mod trail;
+mod turns;
 mod wait;
 
 pub use check::check;
 pub use lifetime::{Lifetime, lifetimes};
-pub use place::{Footprint, aligned, place};
+pub use place::{Footprint, TurnOrder, aligned, place};

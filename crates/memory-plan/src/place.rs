@@ -8,6 +8,10 @@
 //! than a twentieth above the largest live set, the slot that ends highest is placed earlier.
 //! Sizes are rounded up to 64 bytes.
 //!
+//! Of a program whose steps and turns run one after the other a kernel may also write over what it
+//! reads for the last time, as long as it stays behind (`trail`): then the two slots begin so far
+//! apart. Such a program is small and its memory dear, so more orders are tried.
+//!
 //! Slots whose sizes are free lie behind those, in places one behind the other. A place has the
 //! size of its first slot; others whose lifetimes do not meet share it if they are provably no
 //! larger.
@@ -24,6 +28,7 @@ use sym::{Expr, SymbolId};
 
 use crate::barriers::add_barriers;
 use crate::lifetime::{Lifetime, lifetimes};
+use crate::trail::distance_behind;
 use crate::wait::waits_for_stores;
 
 /// Slots begin at multiples of this many bytes.
@@ -31,6 +36,9 @@ const ALIGNMENT: i64 = 64;
 
 /// How often the worst slot is moved forward before the layout is taken as it is.
 const ATTEMPTS: usize = 200;
+
+/// The same where a program runs in turns.
+const ATTEMPTS_IN_TURNS: usize = 4000;
 
 /// How many pairs of slots are compared before the layout is taken as it is.
 const PAIRS: usize = 30_000_000;
@@ -65,12 +73,38 @@ pub fn aligned(bytes: i64) -> i64 {
     (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
 }
 
+/// How the turns of kernels run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TurnOrder {
+    /// In any order, several at once.
+    Free,
+    /// One after the other, as steps do.
+    Sequential,
+}
+
+/// Where slots must begin that a kernel reads and writes at the same time: the number of bytes
+/// that the first, which it reads for the last time, begins behind the second at least.
+type Trails = BTreeMap<(usize, usize), i64>;
+
 /// Gives every slot of the arena its offset, and the program its barriers.
-pub fn place(program: &mut Program, kernels: &Arena<KernelId, Kernel>) -> Footprint {
+pub fn place(
+    program: &mut Program,
+    kernels: &Arena<KernelId, Kernel>,
+    turns: TurnOrder,
+) -> Footprint {
     let is_free = |item: &Item| program.slots[item.slots[0]].bytes.as_constant().is_none();
     let (free, items): (Vec<Item>, Vec<Item>) =
         items(program, kernels).into_iter().partition(is_free);
-    let layout = best_layout(&items);
+    let trails = match turns {
+        TurnOrder::Free => Trails::new(),
+        TurnOrder::Sequential => trails(program, kernels, &items),
+    };
+    let mut layout = best_layout(&items, &trails);
+    if !trails.is_empty() {
+        // Compilers know more of what lies apart, so nothing overlaps for nothing.
+        let apart = best_layout(&items, &Trails::new());
+        layout = if apart.bytes <= layout.bytes { apart } else { layout };
+    }
     for (item, &offset) in items.iter().zip(&layout.offsets) {
         for slot in &item.slots {
             program.slots[*slot].place = Place::Arena(Expr::constant(offset));
@@ -208,6 +242,46 @@ fn parameters_may_share(
     may_share(kernel, from, to) && !waits_for_stores(kernel, to)
 }
 
+/// Which items a kernel may write over others, and how far behind.
+fn trails(program: &Program, kernels: &Arena<KernelId, Kernel>, items: &[Item]) -> Trails {
+    let lives = lifetimes(program);
+    let ends = |slot: SlotId| items.iter().position(|item| item.slots.last() == Some(&slot));
+    let begins = |slot: SlotId| items.iter().position(|item| item.slots.first() == Some(&slot));
+    let mut found = Trails::new();
+    let mut now = 0;
+    program::walk(&program.steps, &mut |step| {
+        now += 1;
+        let Step::Run(run) = step else { return };
+        let alone = |argument: &&Argument| {
+            let same = |other: &&Argument| other.address.slot == argument.address.slot;
+            run.arguments.iter().filter(same).count() == 1
+        };
+        let parameters = &kernels[run.kernel].parameters;
+        for (to, written) in run.arguments.iter().enumerate() {
+            let slot = written.address.slot;
+            let is_new = written.writes && !written.reads;
+            if !is_new || lives[&slot].first != now || !alone(&written) {
+                continue;
+            }
+            let Some(second) = begins(slot) else { continue };
+            for (from, read) in run.arguments.iter().enumerate() {
+                let slot = read.address.slot;
+                let is_last = read.reads && !read.writes && lives[&slot].last == now;
+                let Some(first) = ends(slot).filter(|_| is_last && alone(&read)) else { continue };
+                let offset = |argument: &Argument| argument.address.offset.as_constant();
+                let (Some(read_at), Some(written_at)) = (offset(read), offset(written)) else {
+                    continue;
+                };
+                let [from, to] = [from, to].map(|number| parameters[number]);
+                if let Some(distance) = distance_behind(&kernels[run.kernel], from, to) {
+                    found.insert((first, second), distance + written_at - read_at);
+                }
+            }
+        }
+    });
+    found
+}
+
 /// The most bytes that are live at one step.
 fn largest_live_set(items: &[Item]) -> i64 {
     let begins = items.iter().map(|item| (item.life.first, item.bytes));
@@ -223,7 +297,7 @@ fn largest_live_set(items: &[Item]) -> i64 {
     most
 }
 
-fn best_layout(items: &[Item]) -> Layout {
+fn best_layout(items: &[Item], trails: &Trails) -> Layout {
     let least = largest_live_set(items);
     let rounds = PAIRS / (items.len() * items.len()).max(1);
     if rounds < 4 {
@@ -243,7 +317,7 @@ fn best_layout(items: &[Item]) -> Layout {
     for number in 0..4 {
         let mut order: Vec<usize> = (0..items.len()).collect();
         order.sort_by_key(|&index| (keys(&items[index])[number], index));
-        let layout = best_fit(items, &order);
+        let layout = best_fit(items, &order, trails);
         if best.as_ref().is_none_or(|(best, _)| layout.bytes < best.bytes) {
             best = Some((layout, order));
         }
@@ -251,10 +325,30 @@ fn best_layout(items: &[Item]) -> Layout {
     let Some((mut layout, mut order)) = best else {
         return Layout { offsets: Vec::new(), bytes: 0 };
     };
+    let mut best_order = order.clone();
     let mut current = layout.clone();
-    for _ in 0..ATTEMPTS.min(rounds) {
-        if layout.bytes * 20 <= least * 21 {
+    let attempts = if trails.is_empty() { ATTEMPTS } else { ATTEMPTS_IN_TURNS };
+    let mut draws = 1u64;
+    for attempt in 0..attempts.min(rounds) {
+        // Where items may overlap there can be less than the largest live set.
+        if trails.is_empty() && layout.bytes * 20 <= least * 21 {
             break;
+        }
+        if attempt >= ATTEMPTS {
+            // An item goes anywhere, from the best order so far.
+            order.clone_from(&best_order);
+            let mut draw = || {
+                draws = draws.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                (draws >> 33) as usize % order.len()
+            };
+            let (from, to) = (draw(), draw());
+            let item = order.remove(from);
+            order.insert(to, item);
+            let tried = best_fit(items, &order, trails);
+            if tried.bytes <= layout.bytes {
+                (layout, best_order) = (tried, order.clone());
+            }
+            continue;
         }
         let end = |&index: &usize| current.offsets[index] + items[index].bytes;
         let Some(position) = (1..order.len()).max_by_key(|&place| (end(&order[place]), place))
@@ -263,9 +357,9 @@ fn best_layout(items: &[Item]) -> Layout {
         };
         let highest = order.remove(position);
         order.insert(position / 2, highest);
-        current = best_fit(items, &order);
+        current = best_fit(items, &order, trails);
         if current.bytes < layout.bytes {
-            layout = current.clone();
+            (layout, best_order) = (current.clone(), order.clone());
         }
     }
     layout
@@ -358,25 +452,36 @@ impl Gaps {
     }
 }
 
-/// Places items in this order, each in the smallest gap between those that live at the same time.
-fn best_fit(items: &[Item], order: &[usize]) -> Layout {
+/// Places items in this order, each in the smallest gap between those that live at the same time:
+/// the smallest number of places where it could begin.
+fn best_fit(items: &[Item], order: &[usize], trails: &Trails) -> Layout {
     let mut offsets = vec![0; items.len()];
     let mut placed: Vec<usize> = Vec::new();
     for &index in order {
         let item = &items[index];
-        let mut taken: Vec<(i64, i64)> = placed
-            .iter()
-            .filter(|&&other| items[other].life.meets(item.life))
-            .map(|&other| (offsets[other], offsets[other] + items[other].bytes))
-            .collect();
+        // Where it cannot begin, both ends left out.
+        let barred = |&other: &usize| {
+            let (start, end) = (offsets[other], offsets[other] + items[other].bytes);
+            let (mut first, mut last) = (start - item.bytes, end);
+            if let Some(distance) = trails.get(&(index, other)) {
+                last = last.min(start + aligned(*distance));
+            }
+            if let Some(distance) = trails.get(&(other, index)) {
+                first = first.max(start - aligned(*distance));
+            }
+            (first, last)
+        };
+        let meeting = placed.iter().filter(|&&other| items[other].life.meets(item.life));
+        let mut taken: Vec<(i64, i64)> =
+            meeting.map(barred).filter(|(first, last)| first < last).collect();
         taken.sort_unstable();
         let (mut best, mut end) = (None, 0);
-        for (start, stop) in taken {
-            let gap = start - end;
-            if gap >= item.bytes && best.is_none_or(|(smallest, _)| gap < smallest) {
+        for (first, last) in taken {
+            let gap = first - end;
+            if gap >= 0 && best.is_none_or(|(smallest, _)| gap < smallest) {
                 best = Some((gap, end));
             }
-            end = end.max(stop);
+            end = end.max(last);
         }
         offsets[index] = best.map_or(end, |(_, offset)| offset);
         placed.push(index);
@@ -417,7 +522,7 @@ mod tests {
                 Item { slots: vec![SlotId::new(number)], bytes: 64 * draw(9) as i64, life }
             };
             let items: Vec<Item> = (0..round * 2).map(item).collect();
-            let (best, quick) = (best_layout(&items), in_order_of_steps(&items));
+            let (best, quick) = (best_layout(&items, &Trails::new()), in_order_of_steps(&items));
             assert!(!overlaps(&items, &best) && !overlaps(&items, &quick));
             let least = largest_live_set(&items);
             assert!(least <= best.bytes && best.bytes <= quick.bytes.max(least * 21 / 20));

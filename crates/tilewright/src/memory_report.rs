@@ -5,7 +5,6 @@
 //! of the kernel that has most of them. What a C compiler adds is not known here: the code itself,
 //! and what functions save on the stack, two of which are active at once.
 
-use std::collections::BTreeMap;
 use std::fmt;
 
 use backend_c::{Interface, port_bytes};
@@ -117,8 +116,7 @@ impl MemoryReport {
         let nodes = widest.nodes.join(", ");
         let proof = format!(
             "inputs and outputs take {around} bytes, and while `{}` ({nodes}) runs, what it reads \
-             and writes takes {} bytes of the arena: {least} together, in whatever order \
-             kernels run",
+             and writes takes {} bytes of the arena: {least} together",
             widest.name, widest.arena
         );
         let reason = match least > most {
@@ -149,17 +147,22 @@ fn kernels(main: &LoweredFunction) -> Vec<KernelRow> {
     let mut runs = Vec::new();
     ::program::walk(&program.steps, &mut |step| {
         let Step::Run(run) = step else { return };
-        // What is written in the place of what is read counts once.
-        let mut places = BTreeMap::new();
+        // What is written over what is read counts once.
+        let mut places = Vec::new();
         for argument in &run.arguments {
             let slot = &program.slots[argument.address.slot];
             if let Place::Arena(offset) = &slot.place {
                 let of = |expr: &sym::Expr| expr.as_constant().map_or(0, i64::unsigned_abs);
-                let bytes: &mut u64 = places.entry(of(offset)).or_default();
-                *bytes = (*bytes).max(of(&slot.bytes));
+                places.push((of(offset), of(offset) + of(&slot.bytes)));
             }
         }
-        runs.push(places.values().sum());
+        places.sort_unstable();
+        let (mut bytes, mut last) = (0, 0);
+        for (start, end) in places {
+            bytes += end.saturating_sub(start.max(last));
+            last = last.max(end);
+        }
+        runs.push(bytes);
     });
     let infos = main.lowered.kernels.iter().zip(runs);
     let kernel = |(info, arena): (&lower::KernelInfo, u64)| KernelRow {

@@ -9,6 +9,7 @@ use base::{ConstantId, Diagnostic, FunctionId, KernelId, Result};
 use graph::{Function, TensorType};
 use lower::budget::RunBytes;
 use lower::{KernelInfo, KernelStore, LowerOptions, Lowered, Role, budget};
+use memory_plan::TurnOrder;
 use module::Module;
 use program::{Program, Slot, SlotId};
 use runtime::{Code, LoadedProgram, StatePool};
@@ -217,7 +218,8 @@ impl LoweredFunction {
         let unbound = BTreeMap::new();
         let lowered = lower::lower(&mut module, function, &unbound, target, &lower_options)?;
         if (options.verify_passes || cfg!(debug_assertions)) && !base::fault::is_unchecked() {
-            memory_plan::check(&module.programs[lowered.program], &module.kernels)?;
+            let turns = lower::turn_order(target);
+            memory_plan::check(&module.programs[lowered.program], &module.kernels, turns)?;
         }
         let own = (&module, &*module.functions[function]);
         // What a run takes of memory that its caller gives is its caller's to limit.
@@ -375,7 +377,8 @@ impl Specialisation {
         let checks =
             (options.verify_passes || cfg!(debug_assertions)) && !base::fault::is_unchecked();
         if let Some(made) = scoped.made.made().filter(|_| checks) {
-            memory_plan::check(&program.with_values(&values), &made.module.kernels)?;
+            let program = program.with_values(&values);
+            memory_plan::check(&program, &made.module.kernels, TurnOrder::Free)?;
         }
         let loaded = match scoped.made.made() {
             Some(made) => jit::load_program(&made.module, program, code, &values, options)?,
@@ -491,7 +494,8 @@ impl Specialisation {
             return self.lowered().largest_live_set;
         }
         let mut program = self.program.with_values(&self.values);
-        memory_plan::place(&mut program, &self.module().kernels).largest_live_set as u64
+        let kernels = &self.module().kernels;
+        memory_plan::place(&mut program, kernels, TurnOrder::Free).largest_live_set as u64
     }
 
     /// Where values lie in the arena, and from which step to which, in the order of the program's

@@ -15,9 +15,12 @@ use crate::code::Code;
 use crate::dtype::{storage_type, value_type};
 use crate::scalar::apply;
 
-/// How cores round floats that have an instruction for it.
+/// How cores round floats that have an instruction for it; not all compilers say so of cores whose
+/// units compute in `double`, too.
 const ROUND_F32: &str = "\
-#if defined(__ARM_FEATURE_DIRECTED_ROUNDING) && (__ARM_FP & 4) && !defined(TILEWRIGHT_STRICT)
+#if defined(__arm__) && (__ARM_FP & 4) && !defined(TILEWRIGHT_STRICT) \\
+    && (defined(__ARM_FEATURE_DIRECTED_ROUNDING) || __ARM_ARCH >= 8 \\
+        || (__ARM_ARCH_PROFILE == 'M' && (__ARM_FP & 8)))
   float whole;
   __asm(\"vrintn.f32 %0, %1\" : \"=t\"(whole) : \"t\"(x));
   return whole;
@@ -128,8 +131,8 @@ impl Helpers {
             format!(
                 "/* The nearest whole number, ties to even, of what is within 2^22; of what is\n   \
                 not, a number beyond 2^21. */\n\
-                static inline float {name}(float x)\n{{\n  \
-                return (x + 12582912.0f) - 12582912.0f;\n}}\n"
+                static inline float {name}(float x)\n{{\n{ROUND_F32}  \
+                return (x + 12582912.0f) - 12582912.0f;\n#endif\n}}\n"
             )
         })
     }

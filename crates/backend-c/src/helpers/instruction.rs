@@ -16,7 +16,41 @@ const ROWS: &[Row] = &[
     Row { name: "dot_i8_16", text: include_str!("c/dot_i8_16.c") },
 ];
 
+/// Code for two lanes of an instruction of which one operand lies side by side, from a whole word
+/// on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PairHelper {
+    /// The type of what is loaded of that operand.
+    pub(crate) ty: &'static str,
+    /// The function that loads it, of its address.
+    pub(crate) load: &'static str,
+    /// The function `(sums, other operand, what was loaded)`.
+    pub(crate) add: &'static str,
+}
+
+/// Names of instructions, with the helpers for two of their lanes.
+const PAIRS: &[(&str, PairHelper, &str)] = &[(
+    "dot_i8_4",
+    PairHelper { ty: "tw_i8_4_pair", load: "tw_load_i8_4_pair", add: "tw_dot_i8_4_pair" },
+    include_str!("c/dot_i8_4_pair.c"),
+)];
+
 impl Helpers {
+    /// The helpers for two lanes of an instruction, if there are some.
+    pub(crate) fn instruction_pair(&mut self, name: &str) -> Option<PairHelper> {
+        let helper = PAIRS.iter().find(|row| row.0 == name)?;
+        self.instruction(name)?;
+        self.define(helper.1.add.to_owned(), |_, _| helper.2.to_owned());
+        Some(helper.1)
+    }
+
+    /// The helper for four sums of products of bytes, `(sums, bytes, bytes)`.
+    pub(crate) fn multiply_add_bytes(&mut self) -> String {
+        self.define("tw_multiply_add_i8_4".to_owned(), |_, _| {
+            include_str!("c/multiply_add_i8_4.c").to_owned()
+        })
+    }
+
     /// What vector loops need where `TW_HELIUM` is defined.
     pub(crate) fn helium(&mut self) {
         self.define("TW_HELIUM".to_owned(), |_, _| include_str!("c/helium.c").to_owned());

@@ -33,7 +33,8 @@ pub(crate) fn run(
     constants: &mut Vec<u8>,
 ) -> Result<Vec<Tensor>, String> {
     let program = &module.programs[lowered.program];
-    memory_plan::check(program, &module.kernels).map_err(|error| error.to_string())?;
+    memory_plan::check(program, &module.kernels, memory_plan::TurnOrder::Free)
+        .map_err(|error| error.to_string())?;
     let outputs = lowered.outputs.iter().map(|port| vec![GARBAGE; port.bytes]).collect();
     constants.resize(constants.len().max(lowered.constants.bytes as usize), GARBAGE);
     let mut machine = Machine {
