@@ -24,6 +24,7 @@ mod contraction;
 mod groups;
 mod integers;
 mod layouts;
+mod long_sums;
 mod merge;
 mod narrow;
 mod options;
@@ -40,6 +41,7 @@ mod winograd;
 
 pub use choose::choose;
 pub use integers::integers;
+pub use long_sums::long_sums;
 pub use narrow::{has_narrow_elements, widen};
 pub use options::{Activations, FormatOptions, Winograd};
 pub use passes::{Draft, FORMATS, PRECISION, last_passes, passes};

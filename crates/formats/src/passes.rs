@@ -22,6 +22,9 @@ const INTEGERS: &str = "integers";
 /// The name of tables of bytes among those of passes.
 const TABLES: &str = "tables";
 
+/// The name of long sums among those of passes.
+const LONG_SUMS: &str = "long_sums";
+
 /// A function on its way through the passes.
 pub struct Draft<'a> {
     /// The function.
@@ -61,8 +64,11 @@ pub fn passes<'a>() -> [PassRow<Draft<'a>>; 3] {
 
 /// The passes behind those and what follows them, in their order.
 #[must_use]
-pub fn last_passes<'a>() -> [PassRow<Draft<'a>>; 1] {
-    [PassRow { name: TABLES, run: tables, after: &[] }]
+pub fn last_passes<'a>() -> [PassRow<Draft<'a>>; 2] {
+    [
+        PassRow { name: TABLES, run: tables, after: &[] },
+        PassRow { name: LONG_SUMS, run: long_sums, after: &[] },
+    ]
 }
 
 fn integers(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
@@ -93,6 +99,13 @@ fn tables(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
     if !context.is_disabled(FORMATS)
         && let Some(function) = crate::tables(&draft.function, draft.target, &mut context.remarks)?
     {
+        draft.function = Arc::new(function);
+    }
+    Ok(())
+}
+
+fn long_sums(draft: &mut Draft<'_>, context: &mut PassContext) -> Result<()> {
+    if let Some(function) = crate::long_sums(&draft.function, &mut context.remarks)? {
         draft.function = Arc::new(function);
     }
     Ok(())

@@ -14,7 +14,8 @@ use proptest::prelude::*;
 use tensor::{DType, Tensor};
 use testkit::{GraphOptions, graph_samples};
 
-const COMMANDS: &[(&str, Command)] = &[("formats", choose), ("tables", tables)];
+const COMMANDS: &[(&str, Command)] =
+    &[("formats", choose), ("tables", tables), ("long_sums", long_sums)];
 
 #[test]
 fn texts() {
@@ -72,6 +73,17 @@ fn tables(text: &str, arguments: &[&str]) -> Result<String, String> {
     let function = graph::parse(text).map_err(|error| error.to_string())?;
     let mut remarks = Vec::new();
     let found = formats::tables(&function, &target, &mut remarks);
+    let found = found.map_err(|error| error.to_string())?.unwrap_or(function);
+    graph::verify(&found).map_err(|error| error.to_string())?;
+    let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();
+    Ok(format!("{remarks}{found}"))
+}
+
+/// `long_sums`: sums of many terms in two steps.
+fn long_sums(text: &str, _: &[&str]) -> Result<String, String> {
+    let function = graph::parse(text).map_err(|error| error.to_string())?;
+    let mut remarks = Vec::new();
+    let found = formats::long_sums(&function, &mut remarks);
     let found = found.map_err(|error| error.to_string())?.unwrap_or(function);
     graph::verify(&found).map_err(|error| error.to_string())?;
     let remarks: String = remarks.iter().map(|remark| format!("// {}\n", remark.message)).collect();

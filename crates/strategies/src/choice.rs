@@ -315,10 +315,14 @@ fn candidate(
             continue;
         }
         let arithmetic = tile.cycles(target, &block) * (blocks * others) as f64;
+        let column_tiles = div_ceil(columns, tile.vectors * lanes);
+        let is_free = problem.axes[vector].last.is_free();
         let tiles = order::Tiles {
             rows: blocks * div_ceil(block.rows, tile.rows),
-            columns: div_ceil(columns, tile.vectors * lanes),
+            columns: column_tiles,
             blocks,
+            overlap: !free_rows && block.rows % tile.rows != 0,
+            groups: if is_free { 1 } else { order::column_groups(column_tiles) },
         };
         let (mut order, memory) = order::best(&reuse, &tiles, target);
         order.columns_outermost = outermost;
@@ -493,6 +497,9 @@ fn reuse(
             reuse.row_bytes += bytes;
         }
     }
+    let elements: i64 = problem.last.loops.iter().map(|found| found.extent).product();
+    let bytes = |access: &Access| i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
+    reuse.result_bytes = problem.last.writes().map(|access| elements * bytes(access)).sum();
     for (at, axis) in problem.axes.iter().enumerate() {
         if at == vector || Some(at) == row {
             continue;

@@ -21,9 +21,10 @@
 //!
 //! so that what a part of the terms needs of a block of rows stays in the second-level cache while
 //! all panels go by, each part of a panel once. Rows of which a tile has more than the first-level
-//! cache keeps, because they fall on the same sets, are copied for each part. The order of each sum
-//! is as before. Rows that are left over when the block is cut into tiles have a smaller tile of
-//! their own: tiles that overlap would add twice.
+//! cache keeps, because they fall on the same sets, are copied for each part; so are panels of an
+//! operand that is not packed, whose pieces lie pages apart. The order of each sum is as before.
+//! Terms that are left over behind whole parts are a nest of their own, and rows that are left over
+//! when the block is cut into tiles have a smaller tile: tiles that overlap would add twice.
 
 use std::collections::BTreeSet;
 
@@ -51,6 +52,12 @@ const PANELS: i64 = 3;
 /// The least terms of a part: accumulators are loaded and stored once a part.
 const TERMS: i64 = 128;
 
+/// Tiles of rows that repay the copy of a panel they meet.
+const REPAYING_TILES: i64 = 4;
+
+/// Terms whose number parts are a multiple of where they do not divide the sum evenly.
+const WHOLE: i64 = 16;
+
 /// Lines of rows that may fall on one set of a cache: half of its ways, so that panels pass by.
 const LINES: i64 = 8;
 
@@ -66,6 +73,8 @@ struct Cut {
     rows: i64,
     /// Whether rows that fall on the same cache sets are copied: more of them than stay.
     copies: bool,
+    /// Whether panels that do not lie packed are copied for each part.
+    packs: bool,
 }
 
 /// Runs the terms in parts, if there are so many that it pays.
@@ -83,6 +92,9 @@ pub(super) fn apply(
         "{} rows by {} elements along {vector}, the sum in parts of {} terms{instruction}",
         cut.rows, choice.width, cut.terms
     );
+    if cut.packs {
+        remark += ", panels copied";
+    }
     if cut.copies {
         remark += COPIED_ROWS;
     }
@@ -110,9 +122,6 @@ fn cut(
     if panel <= cache * 3 / 16 {
         return Err("panels fit the second-level cache".into());
     }
-    if choice.blocks == 1 && panels.iter().any(|panels| !panels.packed) {
-        return Err("strips that are not packed are met once".into());
-    }
     if choice.order.others.iter().any(|(_, side)| *side == Side::Columns) {
         return Err("panels move along several axes".into());
     }
@@ -134,6 +143,11 @@ fn cut(
         .product();
     if extent * other < 3 * rows {
         return Err("panels are met by few rows".into());
+    }
+    let strips = panels.iter().any(|panels| !panels.packed);
+    let packs = strips && extent * other >= REPAYING_TILES * rows;
+    if strips && !packs && choice.blocks == 1 {
+        return Err("strips that are not packed are met once".into());
     }
     let strides = row_strides(hand, problem, row);
     let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min();
@@ -159,15 +173,15 @@ fn cut(
             1
         }
     };
-    if terms < TERMS || terms == depth {
-        return Err("its terms come in no even parts".into());
+    if terms < TERMS || terms >= depth {
+        return Err("its terms come in no parts".into());
     }
     let columns = vector.last.extent;
     let count = columns / choice.width;
     let split =
         |parts: &i64| columns % choice.width == 0 && count % parts == 0 && count / parts >= PANELS;
     let parts = (1..=div_ceil(SHARED, blocks)).rev().find(split).unwrap_or(1);
-    Ok(Cut { terms, blocks, columns: columns / parts, rows, copies })
+    Ok(Cut { terms, blocks, columns: columns / parts, rows, copies, packs })
 }
 
 /// Bytes from row to row of the operands that move with the rows.
@@ -211,7 +225,8 @@ fn others(problem: &Problem, choice: &Choice, side: Side) -> Vec<usize> {
     of_side.map(|(at, _)| *at).filter(|at| problem.axes[*at].update.is_some()).collect()
 }
 
-/// The most terms, up to a limit, that whole inner loops or an even part of one have.
+/// The most terms, up to a limit, that whole inner loops or an even part of one have; of a single
+/// loop whose even parts are much smaller as many as there may be: the last part is shorter then.
 fn part_of(problem: &Problem, hand: &Hand<'_>, most: i64) -> i64 {
     let mut terms = 1;
     let tuple = tuple(problem, hand.kernel());
@@ -227,7 +242,57 @@ fn part_of(problem: &Problem, hand: &Hand<'_>, most: i64) -> i64 {
             break;
         }
     }
-    terms
+    match &problem.reduced[..] {
+        [found] if tuple.is_none() && 2 * terms < most.min(found.extent) => most / WHOLE * WHOLE,
+        _ => terms,
+    }
+}
+
+/// The loops of the nest that sums, or of what was cut off it.
+struct Loops {
+    reduced: Vec<String>,
+    column: String,
+    row: String,
+    /// Other axes of the rows.
+    others: Vec<String>,
+}
+
+impl Loops {
+    fn of(problem: &Problem, choice: &Choice) -> Result<Loops, Refused> {
+        let update = |at: usize| problem.axes[at].update.as_ref().map(|found| found.name.clone());
+        let row = choice.row.ok_or("there is no axis of rows")?;
+        Ok(Loops {
+            reduced: problem.reduced.iter().map(|found| found.name.clone()).collect(),
+            column: update(choice.vector).ok_or("the sums are not walked one by one")?,
+            row: update(row).ok_or("the rows are not walked one by one")?,
+            others: others(problem, choice, Side::Rows).into_iter().filter_map(update).collect(),
+        })
+    }
+
+    /// Cuts off the terms behind whole parts, where there are any; they come behind all others.
+    fn cut_rest(&self, hand: &mut Hand<'_>, terms: i64) -> Result<Option<Loops>, Refused> {
+        let [reduced] = &self.reduced[..] else { return Ok(None) };
+        let extent = hand.extent(reduced).ok_or("the number of terms is not known")?;
+        if extent % terms == 0 {
+            return Ok(None);
+        }
+        let around = hand.present(&self.others);
+        let own = [self.column.clone(), self.row.clone()];
+        let inner = [hand.present(&own), around.clone()].concat();
+        hand.reorder(&[vec![reduced.clone()], inner.clone()].concat())?;
+        let rest = hand.cut(reduced, extent / terms * terms)?;
+        let names = hand.band(&rest);
+        let named = |name: &String| {
+            let at = inner.iter().position(|own| own == name);
+            at.and_then(|at| names.get(at)).cloned()
+        };
+        Ok(Some(Loops {
+            reduced: vec![rest],
+            column: named(&self.column).ok_or("all columns are one")?,
+            row: named(&self.row).ok_or("all rows are one")?,
+            others: around.iter().filter_map(named).collect(),
+        }))
+    }
 }
 
 /// Takes the steps; the loops that may be shared among workers, and a remark on instructions.
@@ -238,30 +303,46 @@ fn emit(
     cut: &Cut,
     target: &Target,
 ) -> Result<(Vec<String>, String), Refused> {
-    let vector = &problem.axes[choice.vector];
-    let along = vector.update.as_ref().ok_or("the sums are not walked one by one")?;
-    let row = choice.row.ok_or("there is no axis of rows")?;
-    let panels = Panels::of(hand, problem, along, choice.width);
-    let staged = choice.staged_names(hand.kernel());
     let (outer, ends) = blocks(hand, problem, choice, cut)?;
     if let Some(around) = outer.last() {
         hand.compute_at(&problem.acc, around)?;
     }
     hand.simplify()?;
-    let (before, after) = parts_of_sum(hand, problem, cut.terms)?;
-    let (column, lanes) = split_always(hand, &along.name, choice.width)?;
-    let update = |at: usize| problem.axes[at].update.as_ref().map(|found| found.name.clone());
-    let rows_of_others = others(problem, choice, Side::Rows).into_iter().filter_map(update);
+    let whole = Loops::of(problem, choice)?;
+    let rest = whole.cut_rest(hand, cut.terms)?;
+    let instruction = parts(hand, problem, choice, cut, &whole, target)?;
+    if let Some(rest) = rest {
+        parts(hand, problem, choice, cut, &rest, target)?;
+    }
+    ends_in_vectors(hand, problem, choice, &ends)?;
+    hand.simplify()?;
+    Ok((hand.present(&outer), instruction))
+}
+
+/// Takes a sum in parts, or what is left of it behind whole parts; a remark on instructions.
+fn parts(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    cut: &Cut,
+    loops: &Loops,
+    target: &Target,
+) -> Result<String, Refused> {
+    let along = problem.axes[choice.vector].update.as_ref();
+    let along = along.ok_or("the sums are not walked one by one")?;
+    let panels = Panels::of(hand, problem, along, choice.width);
+    let staged = choice.staged_names(hand.kernel());
+    let (before, after) = parts_of_sum(hand, &loops.reduced, cut.terms)?;
+    let (column, lanes) = split_always(hand, &loops.column, choice.width)?;
     let around: Vec<String> =
-        before.iter().cloned().chain([column]).chain(rows_of_others).collect();
-    let rows = update(row).ok_or("the rows are not walked one by one")?;
+        before.iter().chain([&column]).chain(&loops.others).cloned().collect();
     let tuple = tuple(problem, hand.kernel()).map(|found| found.name);
     let after: Vec<String> =
         after.into_iter().filter(|name| Some(name) != tuple.as_ref()).collect();
     let inner: Vec<String> = after.iter().cloned().chain(tuple).chain([lanes]).collect();
     let around = hand.present(&around);
-    hand.reorder(&[around, vec![rows.clone()], inner.clone()].concat())?;
-    let tiles = tiles_of_rows(hand, &rows, &inner, cut.rows)?;
+    hand.reorder(&[around, vec![loops.row.clone()], inner.clone()].concat())?;
+    let tiles = tiles_of_rows(hand, &loops.row, &inner, cut.rows)?;
     let mut instruction = String::new();
     for (rows, inner) in tiles {
         let parts = inner.split_at(after.len());
@@ -271,11 +352,12 @@ fn emit(
         stage(hand, &staged, part, choice.lanes)?;
     }
     for panels in &panels {
-        panels.prefetch(hand)?;
+        match cut.packs {
+            true => panels.pack(hand, &column)?,
+            false => panels.prefetch(hand)?,
+        }
     }
-    ends_in_vectors(hand, problem, choice, &ends)?;
-    hand.simplify()?;
-    Ok((hand.present(&outer), instruction))
+    Ok(instruction)
 }
 
 /// Cuts the last nest into blocks of rows and of columns: the loops over them, and what is left of
@@ -307,22 +389,23 @@ fn blocks(
 /// Cuts the reduced loops: those over parts of the sum, and those of a part.
 fn parts_of_sum(
     hand: &mut Hand<'_>,
-    problem: &Problem,
+    reduced: &[String],
     terms: i64,
 ) -> Result<(Vec<String>, Vec<String>), Refused> {
     let (mut before, mut after) = (Vec::new(), Vec::new());
     let mut left = terms;
-    for found in problem.reduced.iter().rev() {
-        if left >= found.extent {
-            left /= found.extent;
-            after.insert(0, found.name.clone());
+    for name in reduced.iter().rev() {
+        let extent = hand.extent(name).ok_or("the number of terms is not known")?;
+        if left >= extent && reduced.len() > 1 {
+            left /= extent;
+            after.insert(0, name.clone());
         } else if left > 1 {
-            let (outer, inner) = split_always(hand, &found.name, left)?;
+            let (outer, inner) = split_always(hand, name, left.min(extent))?;
             after.insert(0, inner);
             before.insert(0, outer);
             left = 1;
         } else {
-            before.insert(0, found.name.clone());
+            before.insert(0, name.clone());
         }
     }
     Ok((before, after))

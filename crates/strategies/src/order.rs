@@ -14,6 +14,12 @@ use sym::Expr;
 use crate::problem::Problem;
 use crate::structure::Motion;
 
+/// Groups of columns at most: rows are read again for each.
+const GROUPS: i64 = 4;
+
+/// Tiles of columns that a group has at least: so many pieces of a row are written side by side.
+const GROUPED: i64 = 4;
+
 /// Which operands move with a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -41,6 +47,8 @@ pub(super) struct Reuse {
     pub(super) row_bytes: i64,
     /// Bytes of those that move with the columns alone.
     pub(super) column_bytes: i64,
+    /// Bytes that are written.
+    pub(super) result_bytes: i64,
     /// The other loops: axis, side, extent.
     pub(super) others: Vec<(usize, Side, i64)>,
 }
@@ -52,12 +60,19 @@ pub(super) struct Tiles {
     pub(super) columns: i64,
     /// Blocks of rows, each a part of the tiles.
     pub(super) blocks: i64,
+    /// Whether the last tile of rows overlaps the one before it.
+    pub(super) overlap: bool,
+    /// Groups of columns that may be walked one after the other, each with all rows.
+    pub(super) groups: i64,
 }
 
 /// An order of the loops around a tile.
 #[derive(Clone, Debug)]
 pub(super) struct Order {
     columns_first: bool,
+    /// Where tiles of rows overlap: groups of columns, of which all are met tile of rows by tile of
+    /// rows before the next group is.
+    pub(super) groups: i64,
     /// Everything else is run for a tile of columns before the next one: windows over all columns
     /// would be read again from the second-level cache.
     pub(super) columns_outermost: bool,
@@ -75,6 +90,7 @@ pub(super) struct Loops {
     pub(super) columns: Vec<String>,
     pub(super) block: Option<String>,
     pub(super) row_tiles: Option<String>,
+    pub(super) column_groups: Option<String>,
     pub(super) column_tiles: Option<String>,
 }
 
@@ -82,18 +98,22 @@ impl Order {
     /// The loops in this order, outermost first. Tiles of rows that overlap cannot be shared among
     /// workers, so they come last.
     pub(super) fn arrange(&self, overlapping: bool, loops: Loops) -> Vec<String> {
-        let Loops { shared, mut rows, columns, block, row_tiles, column_tiles } = loops;
+        let Loops { shared, mut rows, columns, block, row_tiles, .. } = loops;
+        let (column_groups, column_tiles) = (loops.column_groups, loops.column_tiles);
         let outer_rows = if self.slices_in_rows { std::mem::take(&mut rows) } else { Vec::new() };
         let columns: Vec<String> = columns.into_iter().chain(column_tiles).collect();
         let blocked = block.is_some();
         let (before, after): (Vec<String>, Vec<String>) =
-            match (blocked, self.columns_first || overlapping) {
+            match (blocked, column_groups.is_none() && (self.columns_first || overlapping)) {
                 // Blocks of rows, then columns, then the tiles of the block.
                 (true, _) => {
                     (rows.into_iter().chain(block).collect(), row_tiles.into_iter().collect())
                 }
                 (false, true) => (Vec::new(), rows.into_iter().chain(row_tiles).collect()),
-                (false, false) => (rows.into_iter().chain(row_tiles).collect(), Vec::new()),
+                (false, false) => {
+                    let rows = column_groups.into_iter().chain(rows).chain(row_tiles);
+                    (rows.collect(), Vec::new())
+                }
             };
         match self.columns_outermost {
             true => [columns, outer_rows, shared, before, after].concat(),
@@ -114,20 +134,48 @@ pub(super) fn best(reuse: &Reuse, tiles: &Tiles, target: &Target) -> (Order, f64
     let column_tiles = tiles.columns as f64 * extent(Side::Columns);
     let panel = columns / column_tiles;
     let again = |bytes: f64| target.machine.cycles_to_read_again(bytes);
-    let rows_first =
-        row_tiles * columns * again(columns) + column_tiles * rows * again(rows / row_tiles);
-    let columns_first = column_tiles * rows * again(rows) + row_tiles * columns * again(panel);
+    // Of a result that no cache keeps a tile of columns is written in pieces that lie apart.
+    let [whole, pieces] = written(reuse.result_bytes as f64, target);
+    let rows_first = whole
+        + row_tiles * columns * again(columns)
+        + column_tiles * rows * again(rows / row_tiles);
+    let columns_first =
+        pieces + column_tiles * rows * again(rows) + row_tiles * columns * again(panel);
+    let groups = tiles.groups as f64;
+    let grouped = whole
+        + row_tiles * columns * again(columns / groups)
+        + groups * rows * again(rows)
+        + (column_tiles - groups) * rows * again(rows / row_tiles);
     let blocks = tiles.blocks as f64 * extent(Side::Rows);
     let blocked = blocks * columns * again(columns)
         + column_tiles * rows * again(rows / blocks)
         + row_tiles * columns * again(panel);
     let others = reuse.others.iter().map(|(axis, side, _)| (*axis, *side)).collect();
+    let is_grouped =
+        tiles.blocks == 1 && tiles.overlap && tiles.groups > 1 && grouped < columns_first;
     let (columns_first, cycles) = match tiles.blocks > 1 {
         true => (false, blocked),
         false => (columns_first < rows_first, columns_first.min(rows_first)),
     };
+    let groups = if is_grouped { tiles.groups } else { 1 };
     let (columns_outermost, slices_in_rows) = (false, false);
-    (Order { columns_first, columns_outermost, slices_in_rows, others }, cycles * shared)
+    (Order { columns_first, groups, columns_outermost, slices_in_rows, others }, cycles * shared)
+}
+
+/// Cycles to write so many bytes that no cache keeps, from one end to the other and in pieces.
+fn written(bytes: f64, target: &Target) -> [f64; 2] {
+    let machine = &target.machine;
+    match machine.l3.keeps(bytes) {
+        true => [0.0; 2],
+        false => [machine.stream_bytes_per_ns / machine.cycles_per_ns, machine.memory.writes]
+            .map(|rate| bytes / rate),
+    }
+}
+
+/// Groups of at least [`GROUPED`] tiles of columns that workers share, at most [`GROUPS`].
+pub(super) fn column_groups(columns: i64) -> i64 {
+    let divides = |groups: &i64| columns % groups == 0 && columns / groups >= GROUPED;
+    (1..=GROUPS).rev().find(divides).unwrap_or(1)
 }
 
 /// The numbers of blocks to consider for a row axis: one, and those whose rows fit half of the

@@ -9,7 +9,7 @@
 //! caches, run by run. So each load asks the second-level cache for the line one panel further on.
 
 use loops::{Access as Use, Scope};
-use schedule::ScheduleStep;
+use schedule::{LocalScope, ScheduleStep};
 
 use crate::given::Refused;
 use crate::hand::Hand;
@@ -54,6 +54,25 @@ impl Panels {
             is_read.then_some(Panels { buffer: buffer_name, packed, bytes, element })
         };
         problem.update.loads().filter_map(of).collect()
+    }
+
+    /// Copies what a turn of a loop meets of a panel that is a strip into scratch memory, where its
+    /// pieces lie one behind the other.
+    pub(super) fn pack(&self, hand: &mut Hand<'_>, around: &str) -> Result<(), Refused> {
+        if self.packed {
+            return self.prefetch(hand);
+        }
+        let into = hand.fresh(&self.buffer, "panel");
+        hand.take(ScheduleStep::StageRead {
+            buffer: self.buffer.clone(),
+            target: around.to_owned(),
+            into: into.clone(),
+            scope: LocalScope::Scratch,
+            order: Vec::new(),
+        })?;
+        let copy = hand.kernel().buffers.values().find(|copy| copy.name == into);
+        let lanes = copy.and_then(|copy| copy.shape.len().checked_sub(1));
+        lanes.map_or(Ok(()), |lanes| hand.vectorise(&format!("{into}_{lanes}")))
     }
 
     /// Has loads ask for the next panel. Strips are left alone: their pieces are too short to repay

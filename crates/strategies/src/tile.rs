@@ -267,6 +267,14 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
         Tail::Guard => hand.split(&vector, choice.width, Tail::Guard)?,
         Tail::Exact | Tail::Shift => hand.split_whole(&vector, choice.width)?,
     };
+    let (column_groups, columns) = match (choice.order.groups, columns) {
+        (2.., Some(tiles)) => {
+            let count = hand.extent(&tiles).ok_or("the number of columns is not known")?;
+            let (groups, tiles) = hand.split(&tiles, count / choice.order.groups, Tail::Exact)?;
+            (groups, Some(tiles))
+        }
+        (_, columns) => (None, columns),
+    };
     let (mut block, mut rows, mut row, mut guarded) = (None, None, None, None);
     if let Some(at) = choice.row {
         let mut target = name(at);
@@ -295,6 +303,7 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
             columns: others(order::Side::Columns),
             block: block.clone(),
             row_tiles: rows,
+            column_groups,
             column_tiles: columns,
         },
     );
