@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let model = LanguageModel::read(&arguments.model.model, &arguments.model.options())?;
     let Some(template) = model.chat_template()? else {
-        return Err(Diagnostic::error(codes::NOT_GGUF, "the model has no chat template")
+        return Err(Diagnostic::error(codes::NOT_LANGUAGE_MODEL, "the model has no chat template")
             .at(arguments.model.model.display().to_string())
             .because("it continues texts, and was not made to answer")
             .remedy("use `tilewright generate`")

@@ -1,10 +1,12 @@
 //! Texts by language models: a file's tokenizer, its model as an executable with a state, and what
 //! chooses a token by its logits.
 //!
-//! - [`LanguageModel`] is a GGUF file, compiled: code for runs of few, fixed numbers of tokens
-//!   (`model.rs`), so that neither a prompt's length nor a text's growth compiles anything.
+//! - [`LanguageModel`] is a GGUF file or a safetensors folder, compiled: code for runs of few, fixed
+//!   numbers of tokens (`model.rs`), so that neither a prompt's length nor a text's growth compiles
+//!   anything.
 //! - [`TextContext`] is a text that grows: its tokens, and the state that holds keys and values.
-//! - [`TextTokenizer`] (`tokenizer/`): byte pairs and SentencePiece as GGUF files describe them.
+//! - [`TextTokenizer`] (`tokenizer/`): byte pairs and SentencePiece as GGUF files describe them;
+//!   with the feature `tokenizer-json` what folders have.
 //! - [`Sampler`] (`sample.rs`): greedy, or by chance with a seed that reproduces.
 //! - `written`, with the feature `chat`: messages by the template of a chat model (`chat.rs`).
 //! - [`TextContext::generate`] (`text.rs`) puts them together, piece by piece.

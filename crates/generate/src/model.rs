@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{DType, Tensor};
-use tilewright::compiled::{GgufModel, Source, compile_source};
+use tilewright::compiled::{DecoderModel, Source, compile_source};
 use tilewright::{Executable, ModelState, Options};
 
 use crate::tokenizer::TextTokenizer;
@@ -31,23 +31,23 @@ pub struct LanguageModel {
     source: Source,
     options: Options,
     tokenizer: TextTokenizer,
-    model: Arc<GgufModel>,
+    model: Arc<DecoderModel>,
 }
 
 impl LanguageModel {
-    /// Reads and compiles a model file.
+    /// Reads and compiles a model: a GGUF file, or a folder as Hugging Face writes it.
     ///
     /// # Errors
-    /// `TW0303` and the like for files that cannot be read; `TW0103` for one that is no GGUF file,
-    /// and what [`TextTokenizer::of`] refuses.
+    /// `TW0303` and the like for files that cannot be read; `TW0103` for one that is no language
+    /// model, and what [`TextTokenizer::of`] refuses.
     pub fn read(path: impl AsRef<Path>, options: &Options) -> Result<LanguageModel> {
         let path = path.as_ref();
         let source = Source::read(path, &options.limits)?;
-        let Source::Gguf(model) = &source else {
-            let message = "the file is no language model in the GGUF format";
+        let Source::Decoder(model) = &source else {
+            let message = "there is no language model in GGUF, or in a safetensors folder";
             return Err(Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
                 .at(path.display().to_string())
-                .because("a text is generated with the tokenizer that such a file holds")
+                .because("a text is generated with the tokenizer that such a model holds")
                 .remedy("convert the model to GGUF, or run it with `tilewright run`")
                 .into());
         };
@@ -56,7 +56,7 @@ impl LanguageModel {
         if tokenizer.len() > model.vocabulary() {
             let (tokens, rows) = (tokenizer.len(), model.vocabulary());
             let message = format!("the tokenizer has {tokens} tokens, the model {rows}");
-            return Err(Diagnostic::error(codes::NOT_GGUF, message)
+            return Err(Diagnostic::error(codes::NOT_LANGUAGE_MODEL, message)
                 .because("each token of the tokenizer needs a row of the embedding")
                 .remedy("convert the model anew")
                 .into());
