@@ -65,13 +65,10 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         }
         messages.push(Message::new("user", line));
         let prompt = tokenizer.encode(&written(template, &messages, around)?, true);
-        // What the talk had before is in the context; the last token is taken in anew, for its
-        // logits.
-        let known = prompt.iter().zip(context.tokens()).take_while(|(a, b)| a == b).count();
-        let known = known.min(prompt.len().saturating_sub(1));
-        context.truncate(known);
+        // What the talk had before is in the context.
+        let prompt = context.rest_of(&prompt);
         let options = arguments.sampling.options();
-        let answer = context.generate(&prompt[known..], &options, &mut |piece| {
+        let answer = context.generate(prompt, &options, &mut |piece| {
             say!("{piece}");
             _ = std::io::stdout().flush();
             ControlFlow::Continue(())

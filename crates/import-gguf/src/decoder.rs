@@ -32,6 +32,8 @@ pub(crate) struct Decoder<'m> {
     angles: Option<(Operand, Operand)>,
     /// Keys and values as a run leaves them, by name.
     kept: Vec<(String, ValueId)>,
+    /// What logits are computed of.
+    hidden: Option<Operand>,
 }
 
 /// What an attention does besides what all do.
@@ -62,8 +64,20 @@ impl<'m> Decoder<'m> {
         let count = graph.iota(DType::I64, tokens.shape(), 0)?;
         let places = graph.add(&count, &position)?;
         let length = Expr::ZERO;
-        let (angles, kept) = (None, Vec::new());
-        Ok(Decoder { file, shape, graph, tokens, places, rows, extent, length, angles, kept })
+        let (angles, kept, hidden) = (None, Vec::new(), None);
+        Ok(Decoder {
+            file,
+            shape,
+            graph,
+            tokens,
+            places,
+            rows,
+            extent,
+            length,
+            angles,
+            kept,
+            hidden,
+        })
     }
 
     /// The keys of the architecture.
@@ -302,6 +316,7 @@ impl<'m> Decoder<'m> {
 
     /// Logits of rows: the product with the output matrix, or the embedding where there is none.
     pub(crate) fn logits(&mut self, x: &Operand) -> Accepted<Operand> {
+        self.hidden = Some(x.clone());
         let name = if self.has("output.weight") { "output" } else { "token_embd" };
         self.product(x, name, self.shape.vocabulary)
     }
@@ -309,6 +324,9 @@ impl<'m> Decoder<'m> {
     /// Ends the model.
     pub(crate) fn finish(mut self, logits: &Operand) -> Accepted<(Graph, Vec<(String, ValueId)>)> {
         let mut results = vec![("logits".to_owned(), self.graph.data(logits)?)];
+        if let Some(hidden) = &self.hidden {
+            results.push(("hidden".to_owned(), self.graph.data(hidden)?));
+        }
         results.append(&mut self.kept);
         Ok((self.graph, results))
     }

@@ -88,6 +88,12 @@ impl TensorEntry {
         self.format.name
     }
 
+    /// Its data.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The bytes of its data.
     #[must_use]
     pub fn byte_count(&self) -> usize {

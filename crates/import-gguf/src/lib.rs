@@ -3,8 +3,8 @@
 //! `file.rs` makes plain data of a GGUF file, `folder.rs` the same of a folder as Hugging Face
 //! writes it, whose tensors `safetensors.rs` reads; `formats.rs` has a row a format of blocks, and
 //! what the bytes of a block stand for as primitives; `configuration.rs` reads what keys say of a
-//! model, and `architectures/` has a function an architecture, which writes the model with the parts
-//! in `decoder.rs`, and a row a name that files use.
+//! model, and `architectures/` has a function an architecture, which writes the model with the
+//! parts in `decoder.rs`, and a row a name that files use.
 //!
 //! The function that a model becomes ([`DecoderModel::import`]) computes logits of the next token
 //! for some rows of the tokens that it is given, and keeps keys and values in the tensors `past.*`,

@@ -87,7 +87,8 @@ impl DecoderModel {
     /// - `rows`: i64 `[rows]`, the tokens behind which logits are asked for, counted from 0,
     /// - `past.LAYER.keys` and `past.LAYER.values`: f32 `[places, heads of keys, size of a head]`.
     ///
-    /// The outputs are `logits`, f32 `[rows, vocabulary]`, and `present.LAYER.keys` and
+    /// The outputs are `logits`, f32 `[rows, vocabulary]`; `hidden`, f32 `[rows, width]`, what they
+    /// are computed of; and `present.LAYER.keys` and
     /// `present.LAYER.values`: what was given, with the rows of these tokens at their places. What
     /// lies behind them is not read.
     ///
@@ -140,7 +141,11 @@ impl DecoderModel {
         ];
         inputs.extend(kept("past"));
         let rows = vec![free("rows"), PortExtent::Fixed(self.vocabulary())];
-        let mut outputs = vec![port("logits".to_owned(), DType::F32, rows)];
+        let hidden = vec![free("rows"), PortExtent::Fixed(self.shape.width as usize)];
+        let mut outputs = vec![
+            port("logits".to_owned(), DType::F32, rows),
+            port("hidden".to_owned(), DType::F32, hidden),
+        ];
         outputs.extend(kept("present"));
         Ok((with_shapes(inputs, options, &BTreeMap::new())?, outputs))
     }

@@ -2,9 +2,9 @@
 //!
 //! A GGUF file has one of two kinds of tokenizers: *byte pairs* (`pairs.rs`), which cuts a text
 //! into words by patterns and puts the bytes of each together by a list of pairs; and
-//! *SentencePiece* (`pieces.rs`), which puts characters together by the scores of what they become. In front of
-//! both, tokens that stand for themselves (the beginning of a turn, a name) are cut out. A folder
-//! has a `tokenizer.json` (`json.rs`, with the feature `tokenizer-json`).
+//! *SentencePiece* (`pieces.rs`), which puts characters together by the scores of what they
+//! become. In front of both, tokens that stand for themselves (the beginning of a turn, a name)
+//! are cut out. A folder has a `tokenizer.json` (`json.rs`, with the feature `tokenizer-json`).
 
 #[cfg(feature = "tokenizer-json")]
 mod json;
