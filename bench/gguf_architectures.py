@@ -1,7 +1,8 @@
-"""Compares the architectures of GGUF files with transformers: models of random weights, written as
-GGUF in f32, of which `tilewright run` computes the logits of 64 tokens.
+"""Compares the architectures of language models with transformers: models of random weights, written
+as GGUF in f32, or as folders of safetensors, of which `tilewright run` computes the logits of 64 tokens.
 
     python bench/gguf_architectures.py TILEWRIGHT [NAME ..]      needs torch, transformers, gguf
+    python bench/gguf_architectures.py --folders TILEWRIGHT [NAME ..]     needs torch, transformers
 """
 
 import subprocess
@@ -12,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from gguf import GGUFWriter
 
 TOKENS = 64
 VOCABULARY = 320
@@ -49,6 +49,30 @@ MODELS = {
     "qwen3": ("qwen3", "Qwen3Config", dict(head_dim=32)),
     "gemma2": ("gemma2", "Gemma2Config", dict(head_dim=32, query_pre_attn_scalar=32, sliding_window=24)),
     "phi3": ("phi3", "Phi3Config", dict(sliding_window=None)),
+    "mixtral": ("llama", "MixtralConfig", dict(num_local_experts=5, num_experts_per_tok=2)),
+}
+
+# What only folders say.
+FOLDERS = {
+    "llama3": (
+        "llama",
+        "LlamaConfig",
+        dict(
+            rope_parameters=dict(
+                rope_type="llama3",
+                rope_theta=5e5,
+                factor=8.0,
+                low_freq_factor=1.0,
+                high_freq_factor=4.0,
+                original_max_position_embeddings=32,
+            )
+        ),
+    ),
+    "linear": ("llama", "LlamaConfig", dict(rope_parameters=dict(rope_type="linear", rope_theta=1e4, factor=4.0))),
+    "biases": ("llama", "LlamaConfig", dict(attention_bias=True, mlp_bias=True)),
+    "qwen2_window": ("qwen2", "Qwen2Config", dict(use_sliding_window=True, sliding_window=24, max_window_layers=0)),
+    "phi3_partial": ("phi3", "Phi3Config", dict(sliding_window=24, rope_parameters=dict(rope_type="default", rope_theta=1e4, partial_rotary_factor=0.5))),
+    "mixtral_window": ("llama", "MixtralConfig", dict(num_local_experts=4, num_experts_per_tok=3, sliding_window=24)),
 }
 
 NAMES = {
@@ -65,6 +89,7 @@ NAMES = {
     "mlp.up_proj": "ffn_up",
     "mlp.down_proj": "ffn_down",
     "mlp.gate_up_proj": "ffn_up",
+    "mlp.gate": "ffn_gate_inp",
 }
 GEMMA = {
     "post_attention_layernorm": "post_attention_norm",
@@ -83,6 +108,8 @@ def write(model, architecture, path):
     config = model.config
     heads, keys = config.num_attention_heads, config.num_key_value_heads
     head = getattr(config, "head_dim", None) or config.hidden_size // heads
+    from gguf import GGUFWriter
+
     writer = GGUFWriter(str(path), architecture)
     writer.add_block_count(config.num_hidden_layers)
     writer.add_context_length(config.max_position_embeddings)
@@ -109,6 +136,9 @@ def write(model, architecture, path):
     if architecture == "gemma2":
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    if hasattr(config, "num_local_experts"):
+        writer.add_expert_count(config.num_local_experts)
+        writer.add_expert_used_count(config.num_experts_per_tok)
     names = NAMES | (GEMMA if architecture == "gemma2" else {})
     for name, value in model.state_dict().items():
         value = value.float().numpy()
@@ -123,6 +153,12 @@ def write(model, architecture, path):
             target = "output_norm"
         else:
             _, _, layer, part = whole.split(".", 3)
+            if part == "mlp.experts":
+                # Experts of all products are one tensor, or two behind each other.
+                own = ("ffn_down_exps",) if end == "down_proj" else ("ffn_gate_exps", "ffn_up_exps")
+                for own, rows in zip(own, np.split(value, len(own), axis=1)):
+                    writer.add_tensor(f"blk.{layer}.{own}.weight", np.ascontiguousarray(rows))
+                continue
             target = f"blk.{layer}.{names[part]}"
             if architecture in ("llama", "granite", "olmo") and part.endswith(("q_proj", "k_proj")):
                 value = turned(value, heads if part.endswith("q_proj") else keys)
@@ -133,15 +169,34 @@ def write(model, architecture, path):
     writer.write_kv_data_to_file()
     writer.write_tensors_to_file()
     writer.close()
-    return keys, head
+
+
+def logits(tool, model, folder, path, tokens):
+    """What `tilewright run` computes of a file or folder; its complaint where it refuses."""
+    config = model.config
+    heads, keys = config.num_attention_heads, config.num_key_value_heads
+    head = getattr(config, "head_dim", None) or config.hidden_size // heads
+    inputs = dict(tokens=tokens, position=np.array(0), rows=np.arange(TOKENS))
+    for layer in range(config.num_hidden_layers):
+        for part in ("keys", "values"):
+            inputs[f"past.{layer}.{part}"] = np.zeros((TOKENS, keys, head), np.float32)
+    np.savez(folder / "in.npz", **inputs)
+    command = [tool, "run", path, "--input", folder / "in.npz", "--output", folder / "out.npz"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        return None, done.stderr
+    return np.load(folder / "out.npz")["logits"], ""
 
 
 def main():
-    tool, wanted = sys.argv[1], sys.argv[2:] or list(MODELS)
+    arguments = sys.argv[1:]
+    folders = arguments[0] == "--folders"
+    models = MODELS | FOLDERS if folders else MODELS
+    tool, wanted = arguments[folders], arguments[folders + 1 :] or list(models)
     folder = Path(tempfile.mkdtemp())
     failed = 0
     for name in wanted:
-        architecture, kind, more = MODELS[name]
+        architecture, kind, more = models[name]
         torch.manual_seed(1)
         config = getattr(transformers, kind)(**(SIZES | more), attn_implementation="eager")
         model = transformers.AutoModelForCausalLM.from_config(config).eval().float()
@@ -150,26 +205,21 @@ def main():
                 if value.dim() == 1:
                     value.copy_(torch.randn_like(value) * 0.2 + ("norm" in key))
                 else:
-                    value.copy_(torch.randn_like(value) * 2.0 / value.shape[1] ** 0.5)
-        keys, head = write(model, architecture, folder / f"{name}.gguf")
+                    value.copy_(torch.randn_like(value) * 2.0 / value.shape[-1] ** 0.5)
+        path = folder / (name if folders else f"{name}.gguf")
+        if folders:
+            # Several files with an index.
+            model.save_pretrained(path, max_shard_size="150KB")
+        else:
+            write(model, architecture, path)
         tokens = np.random.default_rng(2).integers(0, VOCABULARY, TOKENS)
         with torch.no_grad():
             wanted_logits = model(torch.tensor(tokens[None])).logits[0].numpy()
-        inputs = dict(tokens=tokens, position=np.array(0), rows=np.arange(TOKENS))
-        for layer in range(config.num_hidden_layers):
-            for part in ("keys", "values"):
-                inputs[f"past.{layer}.{part}"] = np.zeros((TOKENS, keys, head), np.float32)
-        np.savez(folder / "in.npz", **inputs)
-        done = subprocess.run(
-            [tool, "run", folder / f"{name}.gguf", "--input", folder / "in.npz", "--output", folder / "out.npz"],
-            capture_output=True,
-            text=True,
-        )
-        if done.returncode:
-            print(f"{name}: {done.stderr}")
+        found, complaint = logits(tool, model, folder, path, tokens)
+        if found is None:
+            print(f"{name}: {complaint}")
             failed += 1
             continue
-        found = np.load(folder / "out.npz")["logits"]
         error = np.abs(found - wanted_logits).max() / np.abs(wanted_logits).max()
         same = int((found.argmax(1) == wanted_logits.argmax(1)).sum())
         good = error < 1e-4

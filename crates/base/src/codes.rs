@@ -72,8 +72,8 @@ codes! {
         "The archive is not what `torch.export.save` writes, is damaged, or lacks tensors.";
     NOT_TFLITE = "TW0119", "not a TensorFlow Lite file",
         "The file begins as one, but is damaged, cut off, or of another version. Convert it anew.";
-    NOT_GGUF = "TW0120", "not a GGUF file",
-        "The file begins as one, but is damaged, cut off, or says what cannot be of its model.";
+    NOT_LANGUAGE_MODEL = "TW0120", "not a language model",
+        "A GGUF file or safetensors folder is damaged, cut off, or contradicts itself.";
     NOT_BYTECODE = "TW0121", "not StableHLO bytecode",
         "The file begins as it, but is damaged, cut off, or of a version that is not read.";
 

@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let model = LanguageModel::read(&arguments.model.model, &arguments.model.options())?;
     let Some(template) = model.chat_template()? else {
-        return Err(Diagnostic::error(codes::NOT_GGUF, "the model has no chat template")
+        return Err(Diagnostic::error(codes::NOT_LANGUAGE_MODEL, "the model has no chat template")
             .at(arguments.model.model.display().to_string())
             .because("it continues texts, and was not made to answer")
             .remedy("use `tilewright generate`")
@@ -65,13 +65,10 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         }
         messages.push(Message::new("user", line));
         let prompt = tokenizer.encode(&written(template, &messages, around)?, true);
-        // What the talk had before is in the context; the last token is taken in anew, for its
-        // logits.
-        let known = prompt.iter().zip(context.tokens()).take_while(|(a, b)| a == b).count();
-        let known = known.min(prompt.len().saturating_sub(1));
-        context.truncate(known);
+        // What the talk had before is in the context.
+        let prompt = context.rest_of(&prompt);
         let options = arguments.sampling.options();
-        let answer = context.generate(&prompt[known..], &options, &mut |piece| {
+        let answer = context.generate(prompt, &options, &mut |piece| {
             say!("{piece}");
             _ = std::io::stdout().flush();
             ControlFlow::Continue(())

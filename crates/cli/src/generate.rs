@@ -2,6 +2,7 @@
 
 use std::io::Write as _;
 use std::ops::ControlFlow;
+use std::path::PathBuf;
 use std::time::Instant;
 
 use clap::Args;
@@ -34,6 +35,11 @@ pub(crate) struct Arguments {
     prompt: String,
     #[command(flatten)]
     sampling: SamplingArguments,
+    /// Keeps what the model knows of the prompt in a file, and begins with what is in it
+    ///
+    /// Where the file is there, what its text and the prompt begin with is not run again.
+    #[arg(long, value_name = "FILE", help_heading = INPUTS)]
+    prompt_cache: Option<PathBuf>,
     /// Prints the numbers of tokens, not their text
     #[arg(long, help_heading = OUTPUTS)]
     ids: bool,
@@ -129,8 +135,21 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let model = LanguageModel::read(&arguments.model.model, &options)?;
     let prompt = model.tokenizer().encode(&arguments.prompt, false);
     let mut context = model.context(arguments.sampling.places(&model))?;
+    let mut rest = &prompt[..];
+    if let Some(file) = &arguments.prompt_cache {
+        if file.exists() {
+            context.load(file)?;
+            rest = context.rest_of(&prompt);
+        }
+        // All but the last token, whose logits are asked for.
+        if let Some((last, front)) = rest.split_last().filter(|(_, front)| !front.is_empty()) {
+            context.feed(front)?;
+            context.save(file)?;
+            rest = std::slice::from_ref(last);
+        }
+    }
     let mut first: Option<Instant> = None;
-    let generated = context.generate(&prompt, &arguments.sampling.options(), &mut |piece| {
+    let generated = context.generate(rest, &arguments.sampling.options(), &mut |piece| {
         first.get_or_insert_with(Instant::now);
         if !arguments.ids {
             say!("{piece}");

@@ -23,7 +23,8 @@ use crate::standard_output::{say, say_line};
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
     /// The model: an ONNX file, a program of `torch.export` (`.pt2`), a `.tflite` file, a
-    /// StableHLO program (`.mlir`, `.bc`), a language model (`.gguf`), or an engine file (`.tw`)
+    /// StableHLO program (`.mlir`, `.bc`), a language model (`.gguf`, or a folder of
+    /// safetensors), or an engine file (`.tw`)
     model: PathBuf,
     /// Prints one JSON object
     #[arg(long)]

@@ -26,6 +26,8 @@ mod outputs;
 mod progress;
 mod quantise;
 mod run;
+#[cfg(feature = "serve")]
+mod serve;
 mod standard_output;
 mod verify;
 
@@ -87,6 +89,9 @@ enum Command {
     /// Talks with a language model, a line a message
     #[cfg(feature = "chat")]
     Chat(chat::Arguments),
+    /// Answers requests over HTTP with a language model, as clients of OpenAI's expect it
+    #[cfg(feature = "serve")]
+    Serve(serve::Arguments),
     /// Says how likely a language model finds a text
     Evaluate(evaluate::Arguments),
     /// Measures compile time, latency and memory
@@ -170,6 +175,8 @@ fn dispatch(command: Command) -> base::Result<Outcome> {
         Command::Generate(arguments) => generate::run(&arguments),
         #[cfg(feature = "chat")]
         Command::Chat(arguments) => chat::run(&arguments),
+        #[cfg(feature = "serve")]
+        Command::Serve(arguments) => serve::run(&arguments),
         Command::Evaluate(arguments) => evaluate::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Compile(arguments) => compile::run(&arguments),

@@ -42,10 +42,13 @@ pub fn written(template: &str, messages: &[Message], [bos, eos]: [&str; 2]) -> R
             Some(detail) => format!("{}: {detail}", found.kind()),
             None => found.kind().to_string(),
         };
-        Diagnostic::error(codes::NOT_GGUF, "the chat template of the model cannot be used")
-            .at(found.line().map_or("its template".to_owned(), |line| format!("line {line}")))
-            .because(reason)
-            .remedy("write the prompt yourself with `tilewright generate`")
+        Diagnostic::error(
+            codes::NOT_LANGUAGE_MODEL,
+            "the chat template of the model cannot be used",
+        )
+        .at(found.line().map_or("its template".to_owned(), |line| format!("line {line}")))
+        .because(reason)
+        .remedy("write the prompt yourself with `tilewright generate`")
     };
     let mut environment = Environment::new();
     environment.set_fuel(Some(FUEL));

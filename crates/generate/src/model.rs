@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{DType, Tensor};
-use tilewright::compiled::{GgufModel, Source, compile_source};
+use tilewright::compiled::{DecoderModel, Source, compile_source};
 use tilewright::{Executable, ModelState, Options};
 
 use crate::tokenizer::TextTokenizer;
@@ -31,23 +31,23 @@ pub struct LanguageModel {
     source: Source,
     options: Options,
     tokenizer: TextTokenizer,
-    model: Arc<GgufModel>,
+    model: Arc<DecoderModel>,
 }
 
 impl LanguageModel {
-    /// Reads and compiles a model file.
+    /// Reads and compiles a model: a GGUF file, or a folder as Hugging Face writes it.
     ///
     /// # Errors
-    /// `TW0303` and the like for files that cannot be read; `TW0103` for one that is no GGUF file,
-    /// and what [`TextTokenizer::of`] refuses.
+    /// `TW0303` and the like for files that cannot be read; `TW0103` for one that is no language
+    /// model, and what [`TextTokenizer::of`] refuses.
     pub fn read(path: impl AsRef<Path>, options: &Options) -> Result<LanguageModel> {
         let path = path.as_ref();
         let source = Source::read(path, &options.limits)?;
-        let Source::Gguf(model) = &source else {
-            let message = "the file is no language model in the GGUF format";
+        let Source::Decoder(model) = &source else {
+            let message = "there is no language model in GGUF, or in a safetensors folder";
             return Err(Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
                 .at(path.display().to_string())
-                .because("a text is generated with the tokenizer that such a file holds")
+                .because("a text is generated with the tokenizer that such a model holds")
                 .remedy("convert the model to GGUF, or run it with `tilewright run`")
                 .into());
         };
@@ -56,7 +56,7 @@ impl LanguageModel {
         if tokenizer.len() > model.vocabulary() {
             let (tokens, rows) = (tokenizer.len(), model.vocabulary());
             let message = format!("the tokenizer has {tokens} tokens, the model {rows}");
-            return Err(Diagnostic::error(codes::NOT_GGUF, message)
+            return Err(Diagnostic::error(codes::NOT_LANGUAGE_MODEL, message)
                 .because("each token of the tokenizer needs a row of the embedding")
                 .remedy("convert the model anew")
                 .into());
@@ -100,6 +100,11 @@ impl LanguageModel {
         Ok(many.insert(made).clone())
     }
 
+    /// The model as it was read, and the options that it was compiled with.
+    pub(crate) fn parts(&self) -> (&DecoderModel, &Options) {
+        (&self.model, &self.options)
+    }
+
     /// How many tokens the model was made for.
     #[must_use]
     pub fn trained_places(&self) -> usize {
@@ -131,8 +136,8 @@ impl LanguageModel {
 /// A text that grows, of one model.
 pub struct TextContext<'m> {
     model: &'m LanguageModel,
-    state: ModelState,
-    tokens: Vec<u32>,
+    pub(crate) state: ModelState,
+    pub(crate) tokens: Vec<u32>,
     /// How many tokens there may be.
     places: usize,
     /// How many the memory has room for.
@@ -181,7 +186,20 @@ impl<'m> TextContext<'m> {
         self.take(tokens, true)
     }
 
+    /// Takes tokens in; the values that the logits of what follows each of them are computed of.
+    ///
+    /// # Errors
+    /// As [`Self::feed`].
+    pub fn feed_hidden(&mut self, tokens: &[u32]) -> Result<Vec<Vec<f32>>> {
+        self.take_of(tokens, true, "hidden")
+    }
+
     fn take(&mut self, tokens: &[u32], every: bool) -> Result<Vec<Vec<f32>>> {
+        self.take_of(tokens, every, "logits")
+    }
+
+    /// Takes tokens in; the rows of an output, of each token or the last.
+    fn take_of(&mut self, tokens: &[u32], every: bool, output: &str) -> Result<Vec<Vec<f32>>> {
         self.check(tokens)?;
         let before = self.tokens.len();
         let mut rows = Vec::new();
@@ -192,7 +210,7 @@ impl<'m> TextContext<'m> {
             // Rows of logits are of one run.
             let count = if left.len() <= FEW && !every { 1 } else { fits.unwrap_or(most) };
             let (now, rest) = left.split_at(left.len().min(count));
-            let outcome = self.run(now, count, every);
+            let outcome = self.run(now, count, every, output);
             let own = outcome.inspect_err(|_| self.tokens.truncate(before))?;
             self.tokens.extend(now);
             if every || rest.is_empty() {
@@ -203,7 +221,10 @@ impl<'m> TextContext<'m> {
         Ok(rows)
     }
 
-    fn check(&self, tokens: &[u32]) -> Result<()> {
+    /// The most tokens that one run takes.
+    pub(crate) const LONGEST_RUN: usize = RUNS[RUNS.len() - 1];
+
+    pub(crate) fn check(&self, tokens: &[u32]) -> Result<()> {
         let refuse = |message: String, reason: &str, remedy: &str| {
             let found = Diagnostic::error(codes::INDEX_OUT_OF_RANGE, message).at("the tokens");
             Err(found.because(reason).remedy(remedy).into())
@@ -227,7 +248,13 @@ impl<'m> TextContext<'m> {
     }
 
     /// Runs the model on tokens, filled up to a number of them.
-    fn run(&mut self, tokens: &[u32], count: usize, every: bool) -> Result<Vec<Vec<f32>>> {
+    fn run(
+        &mut self,
+        tokens: &[u32],
+        count: usize,
+        every: bool,
+        output: &str,
+    ) -> Result<Vec<Vec<f32>>> {
         let first = self.tokens.len();
         let mut ids: Vec<i64> = tokens.iter().map(|&token| i64::from(token)).collect();
         ids.resize(count, 0);
@@ -241,14 +268,17 @@ impl<'m> TextContext<'m> {
         let inputs = [("tokens", &ids), ("position", &position), ("rows", &rows)];
         let executable = self.model.executable(count)?;
         let outputs = executable.run_with_state(&inputs, &mut self.state)?;
-        let logits = outputs.tensor("logits")?;
-        let width = self.model.model.vocabulary();
-        if logits.dtype() != DType::F32 || logits.len() != rows.len() * width {
-            return Err(Diagnostics::internal("logits of another shape"));
+        let values = outputs.tensor(output)?;
+        let width = match output {
+            "logits" => self.model.model.vocabulary(),
+            _ => values.shape().last().copied().unwrap_or(0),
+        };
+        if values.dtype() != DType::F32 || width == 0 || values.len() != rows.len() * width {
+            return Err(Diagnostics::internal("rows of another shape"));
         }
         let float = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let kept = if every { tokens.len() } else { 1 };
-        let rows = logits.bytes().chunks_exact(4 * width).take(kept);
+        let rows = values.bytes().chunks_exact(4 * width).take(kept);
         Ok(rows.map(|row| row.chunks_exact(4).map(float).collect()).collect())
     }
 }

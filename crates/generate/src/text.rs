@@ -1,4 +1,4 @@
-//! A text that goes on until something ends it, piece by piece.
+//! A text that goes on until something ends it, step by step and piece by piece.
 
 use std::ops::ControlFlow;
 
@@ -65,54 +65,131 @@ impl TextContext<'_> {
         options: &GenerateOptions,
         piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generated> {
-        let mut sampler = Sampler::new(options.sampler.clone());
-        let mut logits = self.feed(prompt)?;
-        let mut settled = Settled::new(&options.stops);
-        let mut tokens = Vec::new();
-        let mut reason = StopReason::Tokens;
-        while tokens.len() < options.tokens {
-            let Some(token) = sampler.choose(&logits, self.tokens()) else {
-                reason = StopReason::NoNumber;
-                break;
-            };
-            tokens.push(token);
-            if self.model().tokenizer().ends(token) {
-                reason = StopReason::End;
-                break;
+        let mut generation = TextGeneration::new(self, prompt, options)?;
+        loop {
+            if let Some(reason) = generation.step(self, piece)? {
+                return Ok(generation.into_generated(reason));
             }
-            let bytes = self.model().tokenizer().bytes_of(token, self.tokens().is_empty());
-            let found = settled.push(&bytes, piece);
-            if let Some(found) = found {
-                reason = found;
-                break;
-            }
-            if tokens.len() == options.tokens {
-                break;
-            }
-            if self.room() == 0 {
-                reason = StopReason::Room;
-                break;
-            }
-            logits = self.feed(&[token])?;
         }
-        if !matches!(reason, StopReason::Stop(_) | StopReason::Caller) {
-            settled.finish(piece);
+    }
+}
+
+/// A text that goes on step by step, so that several can take turns.
+pub struct TextGeneration {
+    most: usize,
+    sampler: Sampler,
+    /// What is not taken in yet: the rest of the prompt, or the last token.
+    waiting: Vec<u32>,
+    logits: Vec<f32>,
+    settled: Settled,
+    tokens: Vec<u32>,
+}
+
+impl TextGeneration {
+    /// Begins behind what a context holds. Each step is given that context.
+    ///
+    /// # Errors
+    /// A prompt that [`TextContext::feed`] refuses.
+    pub fn new(
+        context: &TextContext<'_>,
+        prompt: &[u32],
+        options: &GenerateOptions,
+    ) -> Result<TextGeneration> {
+        context.check(prompt)?;
+        Ok(TextGeneration {
+            most: options.tokens,
+            sampler: Sampler::new(options.sampler.clone()),
+            waiting: prompt.to_vec(),
+            logits: Vec::new(),
+            settled: Settled::new(&options.stops),
+            tokens: Vec::new(),
+        })
+    }
+
+    /// How many tokens have been generated.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    /// Whether none has been generated.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// Runs the model once, for a part of the prompt or a token; what ended the text, if something
+    /// did. A step takes no longer than a run of the most tokens that runs take.
+    ///
+    /// # Errors
+    /// As [`TextContext::feed`].
+    pub fn step(
+        &mut self,
+        context: &mut TextContext<'_>,
+        piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Option<StopReason>> {
+        if !self.waiting.is_empty() {
+            let count = self.waiting.len().min(TextContext::LONGEST_RUN);
+            self.logits = context.feed(&self.waiting[..count])?;
+            self.waiting.drain(..count);
+            if !self.waiting.is_empty() {
+                return Ok(None);
+            }
         }
-        Ok(Generated { text: settled.text, tokens, reason })
+        let reason = self.next(context, piece);
+        let is_cut = matches!(reason, Some(StopReason::Stop(_) | StopReason::Caller));
+        if reason.is_some() && !is_cut {
+            self.settled.finish(piece);
+        }
+        Ok(reason)
+    }
+
+    /// Chooses a token by the logits.
+    fn next(
+        &mut self,
+        context: &TextContext<'_>,
+        piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Option<StopReason> {
+        if self.tokens.len() >= self.most {
+            return Some(StopReason::Tokens);
+        }
+        let Some(token) = self.sampler.choose(&self.logits, context.tokens()) else {
+            return Some(StopReason::NoNumber);
+        };
+        self.tokens.push(token);
+        let tokenizer = context.model().tokenizer();
+        if tokenizer.ends(token) {
+            return Some(StopReason::End);
+        }
+        let bytes = tokenizer.bytes_of(token, context.tokens().is_empty());
+        if let Some(found) = self.settled.push(&bytes, piece) {
+            return Some(found);
+        }
+        if self.tokens.len() == self.most {
+            return Some(StopReason::Tokens);
+        }
+        self.waiting.push(token);
+        (context.room() == 0).then_some(StopReason::Room)
+    }
+
+    /// What has been generated, with what ended it.
+    #[must_use]
+    pub fn into_generated(self, reason: StopReason) -> Generated {
+        Generated { text: self.settled.text, tokens: self.tokens, reason }
     }
 }
 
 /// Text that no stop can change any more, and bytes that wait.
-struct Settled<'a> {
-    stops: &'a [String],
+struct Settled {
+    stops: Vec<String>,
     text: String,
     /// Bytes that are no whole character, or may be the front of a stop.
     waiting: Vec<u8>,
 }
 
-impl<'a> Settled<'a> {
-    fn new(stops: &'a [String]) -> Settled<'a> {
-        Settled { stops, text: String::new(), waiting: Vec::new() }
+impl Settled {
+    fn new(stops: &[String]) -> Settled {
+        Settled { stops: stops.to_vec(), text: String::new(), waiting: Vec::new() }
     }
 
     /// Adds bytes; why the text ends, if it does.

@@ -258,6 +258,38 @@ fn what_ends_a_text_is_said() {
 }
 
 #[test]
+fn a_saved_text_goes_on_as_if_it_had_not_been() {
+    let Some(model) = model("saved", 1) else { return };
+    let path = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("text.saved");
+    let prompt = [&[1], &REFERENCE[..60]].concat();
+    let mut first = model.context(300).expect("a context");
+    first.feed(&prompt).expect("logits");
+    first.save(&path).expect("a file");
+    let mut other = model.context(200).expect("a context");
+    other.load(&path).expect("the text");
+    assert_eq!(other.tokens(), prompt);
+    assert_eq!(other.rest_of(&prompt), &prompt[60..]);
+    let rest = other.generate(&prompt[60..], &tokens(59), &mut |_| ControlFlow::Continue(()));
+    assert_eq!(rest.expect("a text").tokens, REFERENCE[60..]);
+    let mut short = model.context(30).expect("a context");
+    let refused = short.load(&path).expect_err("there is no room").to_string();
+    assert!(refused.contains("more tokens than there is room for"), "{refused}");
+    let bytes = fs::read(&path).expect("the file");
+    let mut check = |bytes: &[u8], reason: &str| {
+        fs::write(&path, bytes).expect("a file");
+        let refused = short.load(&path).expect_err(reason).to_string();
+        assert!(refused.contains(reason), "{refused}");
+    };
+    check(&bytes[..20], "too short");
+    check(&bytes[..bytes.len() - 1], "damaged");
+    let mut changed = bytes.clone();
+    changed[200] ^= 1;
+    check(&changed, "damaged");
+    changed[0] = b'x';
+    check(&changed, "no such file");
+}
+
+#[test]
 fn the_likelihood_of_a_text_is_that_of_its_tokens() {
     let Some(model) = model("likelihood", 1) else { return };
     let text = [&[1], &REFERENCE[..]].concat();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use base::Limits;
 use generate::TextTokenizer;
-use tilewright::compiled::GgufFile;
+use tilewright::compiled::ModelFile;
 
 /// What stands between texts.
 const BETWEEN: &str = "\n__ggml_vocab_test__\n";
@@ -44,7 +44,7 @@ fn tokens_are_those_of_the_vectors() {
 
 /// How many texts there are, and what is wrong with some.
 fn compare(model: &Path, texts: &Path, tokens: &Path) -> Result<(usize, Vec<String>), String> {
-    let file = GgufFile::read(fs::read(model).expect("a file").into(), &Limits::default());
+    let file = ModelFile::read(fs::read(model).expect("a file").into(), &Limits::default());
     let tokenizer = TextTokenizer::of(&file.map_err(|found| found.to_string())?);
     let tokenizer = tokenizer.map_err(|found| found.to_string())?;
     let texts = fs::read_to_string(texts).expect("texts");

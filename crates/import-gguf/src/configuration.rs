@@ -3,10 +3,13 @@
 use base::{Diagnostic, codes};
 use front::Accepted;
 
-use crate::file::{GgufFile, damaged};
+use crate::file::{ModelFile, damaged};
 
 /// The largest extent or count that a key may say.
 const MOST: i64 = 1 << 24;
+
+/// The most experts of a layer, each of which is a part of the graph.
+const MOST_EXPERTS: i64 = 512;
 
 /// The shape of a model that decodes tokens.
 #[derive(Clone, Debug)]
@@ -39,6 +42,9 @@ pub(crate) struct Configuration {
     pub(crate) stretch: f64,
     /// How far back a token sees in layers with a window, its own place included.
     pub(crate) window: Option<i64>,
+    /// How many experts a layer has, and how many of them a token goes through; none where the
+    /// layers have one product for all.
+    pub(crate) experts: Option<(i64, i64)>,
 }
 
 impl Configuration {
@@ -46,7 +52,7 @@ impl Configuration {
     ///
     /// # Errors
     /// Keys that are missing, of a wrong type, or say what cannot be; what is not supported.
-    pub(crate) fn read(file: &GgufFile) -> Accepted<Configuration> {
+    pub(crate) fn read(file: &ModelFile) -> Accepted<Configuration> {
         let Some(architecture) = file.text("general.architecture")? else {
             return Err(damaged("the key \"general.architecture\" is missing"));
         };
@@ -99,7 +105,21 @@ impl Configuration {
             let tensors = file.tensors.len();
             return Err(damaged(format!("{layers} layers of {tensors} tensors")));
         }
+        let experts = match keys.optional_extent("expert_count")? {
+            None => None,
+            Some(count) if count > MOST_EXPERTS => {
+                return Err(damaged(format!("{count} experts a layer")));
+            }
+            Some(count) => {
+                let used = keys.extent("expert_used_count")?;
+                if used > count {
+                    return Err(damaged(format!("{used} of {count} experts")));
+                }
+                Some((count, used))
+            }
+        };
         Ok(Configuration {
+            experts,
             layers,
             inner: keys.optional_extent("feed_forward_length")?.unwrap_or(0),
             context: keys.extent("context_length")?,
@@ -120,7 +140,7 @@ impl Configuration {
 
 /// The keys of an architecture.
 pub(crate) struct Keys<'a> {
-    pub(crate) file: &'a GgufFile,
+    pub(crate) file: &'a ModelFile,
     pub(crate) architecture: &'a str,
 }
 

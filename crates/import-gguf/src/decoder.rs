@@ -13,11 +13,11 @@ use sym::Expr;
 use tensor::{DType, ScalarFunction as F, Tensor};
 
 use crate::configuration::{Configuration, Keys};
-use crate::file::{GgufFile, TensorEntry, damaged};
+use crate::file::{ModelFile, ModelOrigin, TensorEntry, damaged};
 
 /// A model that is being written.
 pub(crate) struct Decoder<'m> {
-    pub(crate) file: &'m GgufFile,
+    pub(crate) file: &'m ModelFile,
     pub(crate) shape: &'m Configuration,
     pub(crate) graph: Graph,
     tokens: Operand,
@@ -32,6 +32,8 @@ pub(crate) struct Decoder<'m> {
     angles: Option<(Operand, Operand)>,
     /// Keys and values as a run leaves them, by name.
     kept: Vec<(String, ValueId)>,
+    /// What logits are computed of.
+    hidden: Option<Operand>,
 }
 
 /// What an attention does besides what all do.
@@ -50,7 +52,7 @@ pub(crate) struct Variation {
 impl<'m> Decoder<'m> {
     /// Begins a model with the inputs of these extents.
     pub(crate) fn new(
-        file: &'m GgufFile,
+        file: &'m ModelFile,
         shape: &'m Configuration,
         mut graph: Graph,
         [tokens, position, rows]: [&[PortExtent]; 3],
@@ -62,8 +64,20 @@ impl<'m> Decoder<'m> {
         let count = graph.iota(DType::I64, tokens.shape(), 0)?;
         let places = graph.add(&count, &position)?;
         let length = Expr::ZERO;
-        let (angles, kept) = (None, Vec::new());
-        Ok(Decoder { file, shape, graph, tokens, places, rows, extent, length, angles, kept })
+        let (angles, kept, hidden) = (None, Vec::new(), None);
+        Ok(Decoder {
+            file,
+            shape,
+            graph,
+            tokens,
+            places,
+            rows,
+            extent,
+            length,
+            angles,
+            kept,
+            hidden,
+        })
     }
 
     /// The keys of the architecture.
@@ -74,6 +88,13 @@ impl<'m> Decoder<'m> {
     /// Whether the file has a tensor.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.file.tensors.contains_key(name)
+    }
+
+    /// Whether pairs of neighbours are rotated together in the queries and keys of architectures
+    /// like Llama: whoever writes GGUF brings them together, in safetensors they are half a head
+    /// apart.
+    pub(crate) fn has_neighbours(&self) -> bool {
+        self.file.origin == ModelOrigin::Gguf
     }
 
     fn entry(&self, name: &str, shape: &[i64]) -> Accepted<&'m TensorEntry> {
@@ -123,11 +144,19 @@ impl<'m> Decoder<'m> {
 
     /// `x` over the root of its mean square along the last axis, times a vector.
     pub(crate) fn norm(&mut self, x: &Operand, name: &str) -> Accepted<Operand> {
+        self.norm_from(x, name, 0.0)
+    }
+
+    /// The same, of which the vector says how much more than a number it is.
+    pub(crate) fn norm_from(&mut self, x: &Operand, name: &str, from: f64) -> Accepted<Operand> {
         let name = format!("{name}.weight");
         self.locate(&name, "norm");
         let last = x.rank() - 1;
         let extent = x.shape()[last].as_constant().unwrap_or(0);
-        let weight = self.vector(&name, extent)?;
+        let mut weight = self.vector(&name, extent)?;
+        if from != 0.0 {
+            weight = self.graph.add_number(&weight, from)?;
+        }
         let epsilon = self.shape.epsilon;
         let (normal, _) = front::over_root_mean_square(&mut self.graph, x, &[last], epsilon)?;
         self.graph.mul(&normal, &weight)
@@ -142,17 +171,44 @@ impl<'m> Decoder<'m> {
     /// The product with a matrix `[outputs, inputs]`, and its bias where the file has one.
     pub(crate) fn product(&mut self, x: &Operand, name: &str, outputs: i64) -> Accepted<Operand> {
         let (weight, bias) = (format!("{name}.weight"), format!("{name}.bias"));
-        self.locate(&weight, "product");
         let inputs = x.shape()[x.rank() - 1].as_constant().unwrap_or(0);
         let entry = self.entry(&weight, &[outputs, inputs])?;
-        let stored = self.stored(&weight, entry)?;
-        let numbers = entry.format.numbers(&mut self.graph, &stored)?;
-        let result = rows_product(&mut self.graph, x, &numbers)?;
+        let result = self.product_with(x, &weight, entry)?;
         if !self.has(&bias) {
             return Ok(result);
         }
         let bias = self.vector(&bias, outputs)?;
         self.graph.add(&result, &bias)
+    }
+
+    fn product_with(&mut self, x: &Operand, name: &str, entry: &TensorEntry) -> Accepted<Operand> {
+        self.locate(name, "product");
+        let stored = self.stored(name, entry)?;
+        let numbers = entry.format.numbers(&mut self.graph, &stored)?;
+        rows_product(&mut self.graph, x, &numbers)
+    }
+
+    /// The product with the matrix `[outputs, inputs]` of an expert of a layer, which has a tensor
+    /// of its own or is part of one for all.
+    pub(crate) fn expert_product(
+        &mut self,
+        x: &Operand,
+        (layer, part): (i64, &str),
+        (expert, count): (i64, i64),
+        outputs: i64,
+    ) -> Accepted<Operand> {
+        let own = format!("blk.{layer}.{part}.{expert}");
+        let all = format!("blk.{layer}.{part}_exps.weight");
+        if !self.has(&all) {
+            return self.product(x, &own, outputs);
+        }
+        let inputs = x.shape()[x.rank() - 1].as_constant().unwrap_or(0);
+        let mut entry = self.entry(&all, &[count, outputs, inputs])?.clone();
+        let size = entry.bytes.len() / count as usize;
+        let from = expert as usize * size;
+        entry.bytes = entry.bytes.slice(from..from + size);
+        entry.shape.remove(0);
+        self.product_with(x, &format!("{own}.weight"), &entry)
     }
 
     /// `[t, h * d]` as `[1, h, t, d]`.
@@ -260,6 +316,7 @@ impl<'m> Decoder<'m> {
 
     /// Logits of rows: the product with the output matrix, or the embedding where there is none.
     pub(crate) fn logits(&mut self, x: &Operand) -> Accepted<Operand> {
+        self.hidden = Some(x.clone());
         let name = if self.has("output.weight") { "output" } else { "token_embd" };
         self.product(x, name, self.shape.vocabulary)
     }
@@ -267,6 +324,9 @@ impl<'m> Decoder<'m> {
     /// Ends the model.
     pub(crate) fn finish(mut self, logits: &Operand) -> Accepted<(Graph, Vec<(String, ValueId)>)> {
         let mut results = vec![("logits".to_owned(), self.graph.data(logits)?)];
+        if let Some(hidden) = &self.hidden {
+            results.push(("hidden".to_owned(), self.graph.data(hidden)?));
+        }
         results.append(&mut self.kept);
         Ok((self.graph, results))
     }

@@ -1,4 +1,5 @@
-//! GGUF files as plain data: keys with their values, and where tensors lie.
+//! A language model as plain data, in the words of GGUF: keys with their values, and where tensors
+//! lie; and how that is read of GGUF files (of folders: `folder.rs`).
 //!
 //! Source: `docs/gguf.md` of the ggml project. A file is little-endian: a header, keys, entries of
 //! tensors, then the tensors' data, each at a multiple of the alignment. Nothing is copied but
@@ -8,6 +9,7 @@
 //! proportion to the bytes that say it; arrays are nested no deeper than the limit.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use base::limits::{exceeded, more_than};
 use base::{Diagnostic, Limits, codes};
@@ -30,9 +32,9 @@ const MOST_AXES: u32 = 4;
 
 /// The refusal of a file that does not hold what it should.
 pub(crate) fn damaged(reason: impl Into<String>) -> Diagnostic {
-    Diagnostic::error(codes::NOT_GGUF, "the GGUF file cannot be read")
+    Diagnostic::error(codes::NOT_LANGUAGE_MODEL, "the language model cannot be read")
         .because(reason)
-        .remedy("copy the file again, or convert the model anew")
+        .remedy("copy the model again, or convert it anew")
 }
 
 /// The value of a key.
@@ -86,6 +88,12 @@ impl TensorEntry {
         self.format.name
     }
 
+    /// Its data.
+    #[must_use]
+    pub fn data(&self) -> &[u8] {
+        &self.bytes
+    }
+
     /// The bytes of its data.
     #[must_use]
     pub fn byte_count(&self) -> usize {
@@ -93,9 +101,29 @@ impl TensorEntry {
     }
 }
 
-/// A file that has been read.
+/// What a language model was read of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ModelOrigin {
+    /// A GGUF file.
+    Gguf,
+    /// A folder of safetensors files.
+    Safetensors,
+}
+
+impl fmt::Display for ModelOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            ModelOrigin::Gguf => "GGUF",
+            ModelOrigin::Safetensors => "safetensors",
+        })
+    }
+}
+
+/// A language model that has been read.
 #[derive(Debug)]
-pub struct GgufFile {
+pub struct ModelFile {
+    /// What it was read of: the same numbers are written in two ways (`decoder.rs`).
+    pub origin: ModelOrigin,
     /// The version of the format.
     pub version: u32,
     /// Keys and their values.
@@ -104,7 +132,7 @@ pub struct GgufFile {
     pub tensors: BTreeMap<String, TensorEntry>,
 }
 
-impl GgufFile {
+impl ModelFile {
     /// Whether a file begins as one.
     #[must_use]
     pub fn is_one(bytes: &[u8]) -> bool {
@@ -115,7 +143,7 @@ impl GgufFile {
     ///
     /// # Errors
     /// `TW0120` for what is damaged, cut off or of a version or format that is not known; limits.
-    pub fn read(bytes: Bytes, limits: &Limits) -> Accepted<GgufFile> {
+    pub fn read(bytes: Bytes, limits: &Limits) -> Accepted<ModelFile> {
         let mut reader = Reader { bytes: &bytes, at: 0, nesting: limits.nesting };
         if reader.take(IDENTIFIER.len() as u64)?[..] != *IDENTIFIER {
             return Err(damaged("it does not begin with the identifier `GGUF`"));
@@ -155,7 +183,7 @@ impl GgufFile {
         }
         let data = (reader.at as u64).next_multiple_of(alignment);
         let tensors = placed(entries, data, alignment, &bytes)?;
-        Ok(GgufFile { version, metadata, tensors })
+        Ok(ModelFile { origin: ModelOrigin::Gguf, version, metadata, tensors })
     }
 
     /// The value of a key that is an integer.
@@ -251,16 +279,16 @@ impl GgufFile {
 }
 
 /// What the file says of a tensor before its data.
-struct Described {
-    name: String,
-    shape: Vec<usize>,
-    format: &'static BlockFormat,
-    length: u64,
-    offset: u64,
+pub(crate) struct Described {
+    pub(crate) name: String,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) format: &'static BlockFormat,
+    pub(crate) length: u64,
+    pub(crate) offset: u64,
 }
 
 /// Tensors with their data, none of which lies in another's.
-fn placed(
+pub(crate) fn placed(
     entries: Vec<Described>,
     data: u64,
     alignment: u64,
@@ -295,6 +323,19 @@ fn placed(
         }
     }
     Ok(tensors)
+}
+
+/// How many elements a tensor of a shape has, if that is not too many.
+pub(crate) fn elements_of(shape: &[usize], limits: &Limits) -> Accepted<u64> {
+    let elements = shape.iter().try_fold(1_u64, |all, &extent| all.checked_mul(extent as u64));
+    let elements = elements.ok_or_else(|| damaged(format!("its shape is {shape:?}")))?;
+    if elements > limits.elements {
+        let (most, message) = (limits.elements, format!("a tensor of {elements} elements"));
+        return Err(
+            exceeded("elements", elements, message).because(format!("at most {most} are accepted"))
+        );
+    }
+    Ok(elements)
 }
 
 /// What is left of a file.
@@ -423,14 +464,8 @@ impl Reader<'_> {
             shape.push(usize::try_from(extent).map_err(|_| wrong(format!("extent {extent}")))?);
         }
         shape.reverse();
-        let elements = shape.iter().try_fold(1_u64, |all, &extent| all.checked_mul(extent as u64));
-        let elements = elements.ok_or_else(|| wrong(format!("its shape is {shape:?}")))?;
-        if elements > limits.elements {
-            let (most, message) = (limits.elements, format!("a tensor of {elements} elements"));
-            return Err(exceeded("elements", elements, message)
-                .at(format!("tensor \"{name}\""))
-                .because(format!("at most {most} are accepted")));
-        }
+        let elements = elements_of(&shape, limits);
+        let elements = elements.map_err(|found| found.at(format!("tensor \"{name}\"")))?;
         let code = self.u32()?;
         let offset = self.u64()?;
         let format = formats::find(code).ok_or_else(|| {

@@ -66,6 +66,11 @@ const fn blocks(
     BlockFormat { name, code, elements, bytes, value: Value::Blocks(value) }
 }
 
+/// The format of plain elements by its name.
+pub(crate) fn find_plain(name: &str) -> Option<&'static BlockFormat> {
+    FORMATS.iter().find(|format| format.name == name && format.elements == 1)
+}
+
 /// The format of a number in files.
 pub(crate) fn find(code: u32) -> Option<&'static BlockFormat> {
     FORMATS.iter().find(|format| format.code == code)
@@ -374,14 +379,14 @@ mod tests {
     use tensor::Tensor;
 
     use super::FORMATS;
-    use crate::file::GgufFile;
+    use crate::file::ModelFile;
 
     /// Random blocks and what they stand for; see `bench/gguf_formats.py`.
     const RECORDED: &[u8] = include_bytes!("../tests/formats.gguf");
 
     #[test]
     fn numbers_are_those_of_the_reference() {
-        let file = GgufFile::read(RECORDED.into(), &Limits::default()).expect("a file");
+        let file = ModelFile::read(RECORDED.into(), &Limits::default()).expect("a file");
         let mut compared = Vec::new();
         for format in FORMATS.iter().filter(|format| format.name != "F32") {
             let entry = &file.tensors[format.name];

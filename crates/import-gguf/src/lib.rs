@@ -1,12 +1,13 @@
-//! GGUF files of language models to graph functions.
+//! GGUF files and safetensors folders of language models to graph functions.
 //!
-//! `file.rs` makes plain data of a file; `formats.rs` has a row a format of blocks, and what the
-//! bytes of a block stand for as primitives; `configuration.rs` reads what keys say of a model, and
-//! `architectures/` has a function an architecture, which writes the model with the parts in
-//! `decoder.rs`, and a row a name that files use.
+//! `file.rs` makes plain data of a GGUF file, `folder.rs` the same of a folder as Hugging Face
+//! writes it, whose tensors `safetensors.rs` reads; `formats.rs` has a row a format of blocks, and
+//! what the bytes of a block stand for as primitives; `configuration.rs` reads what keys say of a
+//! model, and `architectures/` has a function an architecture, which writes the model with the
+//! parts in `decoder.rs`, and a row a name that files use.
 //!
-//! The function that a model becomes ([`GgufModel::import`]) computes logits of the next token for
-//! some rows of the tokens that it is given, and keeps keys and values in the tensors `past.*`,
+//! The function that a model becomes ([`DecoderModel::import`]) computes logits of the next token
+//! for some rows of the tokens that it is given, and keeps keys and values in the tensors `past.*`,
 //! which it gives back as `present.*` with those of these tokens written at their places.
 //!
 //! Invariants: no file makes this crate panic, run on, or take more memory than its size allows;
@@ -18,8 +19,10 @@ mod architectures;
 mod configuration;
 mod decoder;
 mod file;
+mod folder;
 mod formats;
 mod model;
+mod safetensors;
 
-pub use file::{GgufFile, MetadataArray, MetadataValue, TensorEntry};
-pub use model::GgufModel;
+pub use file::{MetadataArray, MetadataValue, ModelFile, ModelOrigin, TensorEntry};
+pub use model::DecoderModel;

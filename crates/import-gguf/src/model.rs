@@ -1,46 +1,70 @@
-//! A language model of a GGUF file: what it holds, and its graph as a graph function.
+//! A language model of a file or a folder: what it holds, and its graph as a graph function.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::sync::Arc;
 
 use base::{Limits, Result};
 use bytes::Bytes;
-use front::{Graph, ImportOptions, Imported, Port, PortExtent, with_shapes};
+use front::{Accepted, Graph, ImportOptions, Imported, Port, PortExtent, with_shapes};
 use module::Module;
 use tensor::{DType, Kind};
 
 use crate::architectures;
 use crate::configuration::Configuration;
 use crate::decoder::{Decoder, unknown_architecture};
-use crate::file::{GgufFile, MetadataValue};
+use crate::file::{MetadataValue, ModelFile};
+use crate::folder;
 
 /// A model as a file holds it.
 #[derive(Debug)]
-pub struct GgufModel {
-    file: GgufFile,
+pub struct DecoderModel {
+    file: ModelFile,
     shape: Configuration,
 }
 
-impl GgufModel {
+impl DecoderModel {
     /// Whether a file begins as GGUF.
     #[must_use]
     pub fn is_one(bytes: &[u8]) -> bool {
-        GgufFile::is_one(bytes)
+        ModelFile::is_one(bytes)
     }
 
     /// Reads the bytes of a file.
     ///
     /// # Errors
     /// `TW0120` for what is damaged or cut off, or says what cannot be; limits that are exceeded.
-    pub fn read(bytes: Bytes, limits: &Limits) -> Result<GgufModel> {
-        let file = GgufFile::read(bytes, limits)?;
+    pub fn read(bytes: Bytes, limits: &Limits) -> Result<DecoderModel> {
+        let file = ModelFile::read(bytes, limits)?;
         let shape = Configuration::read(&file)?;
-        Ok(GgufModel { file, shape })
+        Ok(DecoderModel { file, shape })
+    }
+
+    /// Reads a folder as Hugging Face writes it: `config.json`, safetensors files, the tokenizer.
+    ///
+    /// # Errors
+    /// As [`Self::read`], and for what the configuration says that is not supported.
+    pub fn read_folder(folder: &Path, limits: &Limits) -> Result<DecoderModel> {
+        DecoderModel::read_files(&folder::files_of(folder), limits)
+    }
+
+    /// The same of files that need not lie in a folder: their bytes by name, none where there is no
+    /// such file.
+    ///
+    /// # Errors
+    /// As [`Self::read_folder`].
+    pub fn read_files(
+        files: &dyn Fn(&str) -> Accepted<Option<Bytes>>,
+        limits: &Limits,
+    ) -> Result<DecoderModel> {
+        let file = folder::read(files, limits)?;
+        let shape = Configuration::read(&file)?;
+        Ok(DecoderModel { file, shape })
     }
 
     /// What the file holds besides the graph: the tokenizer, among others.
     #[must_use]
-    pub fn file(&self) -> &GgufFile {
+    pub fn file(&self) -> &ModelFile {
         &self.file
     }
 
@@ -63,7 +87,8 @@ impl GgufModel {
     /// - `rows`: i64 `[rows]`, the tokens behind which logits are asked for, counted from 0,
     /// - `past.LAYER.keys` and `past.LAYER.values`: f32 `[places, heads of keys, size of a head]`.
     ///
-    /// The outputs are `logits`, f32 `[rows, vocabulary]`, and `present.LAYER.keys` and
+    /// The outputs are `logits`, f32 `[rows, vocabulary]`; `hidden`, f32 `[rows, width]`, what they
+    /// are computed of; and `present.LAYER.keys` and
     /// `present.LAYER.values`: what was given, with the rows of these tokens at their places. What
     /// lies behind them is not read.
     ///
@@ -116,7 +141,11 @@ impl GgufModel {
         ];
         inputs.extend(kept("past"));
         let rows = vec![free("rows"), PortExtent::Fixed(self.vocabulary())];
-        let mut outputs = vec![port("logits".to_owned(), DType::F32, rows)];
+        let hidden = vec![free("rows"), PortExtent::Fixed(self.shape.width as usize)];
+        let mut outputs = vec![
+            port("logits".to_owned(), DType::F32, rows),
+            port("hidden".to_owned(), DType::F32, hidden),
+        ];
         outputs.extend(kept("present"));
         Ok((with_shapes(inputs, options, &BTreeMap::new())?, outputs))
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use engine::EngineFile;
 use front::{Facts, ImportOptions, Imported, Port, with_shapes};
 use import_aten::ExportedProgram;
-use import_gguf::GgufModel;
+use import_gguf::DecoderModel;
 use import_onnx::{DecodedModel, ModelInfo, place_in, read_model_file};
 use import_stablehlo::{CheckedFunction, StablehloProgram};
 use import_tflite::TfliteModel;
@@ -31,8 +31,8 @@ pub enum Source {
     Tflite(Arc<TfliteModel>),
     /// A StableHLO program.
     Stablehlo(Arc<StablehloProgram>),
-    /// A language model in a GGUF file.
-    Gguf(Arc<GgufModel>),
+    /// A language model in a GGUF file or a safetensors folder.
+    Decoder(Arc<DecoderModel>),
     /// A module with one graph function, and the constants that it reads.
     Module(Arc<Module>),
     /// An engine file: compiled already.
@@ -46,12 +46,17 @@ impl From<DecodedModel> for Source {
 }
 
 impl Source {
-    /// A model file, in whose folder its external data is looked for.
+    /// A model file, in whose folder its external data is looked for, or the folder of a language
+    /// model.
     ///
     /// # Errors
     /// Those of the importer.
     pub fn read(path: impl AsRef<Path>, limits: &Limits) -> Result<Source> {
         let path = path.as_ref();
+        if path.is_dir() {
+            let model = DecoderModel::read_folder(path, limits).map_err(place_in(path))?;
+            return Ok(Source::Decoder(Arc::new(model)));
+        }
         let bytes = read_model_file(path)?;
         match of_other_format(&bytes, limits) {
             Some(source) => source.map_err(place_in(path)),
@@ -82,7 +87,7 @@ impl Source {
             Source::Exported(program) => Some(info_of(program)),
             Source::Tflite(model) => Some(info_of_tflite(model)),
             Source::Stablehlo(program) => Some(info_of_stablehlo(program)),
-            Source::Gguf(model) => Some(info_of_gguf(model)),
+            Source::Decoder(model) => Some(info_of_decoder(model)),
             Source::Module(_) => None,
             Source::Engine(engine) => Some(engine.info().clone()),
         }
@@ -98,7 +103,7 @@ impl Source {
             Source::Exported(program) => program.import(&options.for_import()),
             Source::Tflite(model) => model.import(&options.for_import()),
             Source::Stablehlo(program) => program.import(&options.for_import()),
-            Source::Gguf(model) => model.import(&options.for_import()),
+            Source::Decoder(model) => model.import(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module))),
             Source::Engine(engine) => {
                 engine.model(&options.limits)?.import(&engine.options(options), facts)
@@ -121,7 +126,7 @@ impl Source {
             Source::Exported(program) => program.ports(&options.for_import()),
             Source::Tflite(model) => model.ports(&options.for_import()),
             Source::Stablehlo(program) => program.ports(&options.for_import()),
-            Source::Gguf(model) => model.ports(&options.for_import()),
+            Source::Decoder(model) => model.ports(&options.for_import()),
             Source::Module(module) => Ok(Imported::of_module(Module::clone(module)).ports()),
             Source::Engine(engine) => {
                 let (inputs, outputs) = engine.ports();
@@ -153,9 +158,9 @@ fn of_other_format(bytes: &Bytes, limits: &Limits) -> Option<Result<Source>> {
         let program = StablehloProgram::read(&bytes(), limits);
         return Some(program.map(|program| Source::Stablehlo(Arc::new(program))));
     }
-    if GgufModel::is_one(&bytes()) {
-        let model = GgufModel::read(bytes(), limits);
-        return Some(model.map(|model| Source::Gguf(Arc::new(model))));
+    if DecoderModel::is_one(&bytes()) {
+        let model = DecoderModel::read(bytes(), limits);
+        return Some(model.map(|model| Source::Decoder(Arc::new(model))));
     }
     None
 }
@@ -261,9 +266,9 @@ pub fn checked_functions(
     Ok(found)
 }
 
-/// What is known of a language model in a GGUF file, in the same words; its operators are the
+/// What is known of a language model, in the same words; its operators are the
 /// formats of its tensors.
-fn info_of_gguf(model: &GgufModel) -> ModelInfo {
+fn info_of_decoder(model: &DecoderModel) -> ModelInfo {
     let (inputs, outputs) = model.ports(&ImportOptions::default()).unwrap_or_default();
     let (parameters, parameter_bytes) = model.parameters();
     let metadata = model.metadata();
@@ -271,8 +276,8 @@ fn info_of_gguf(model: &GgufModel) -> ModelInfo {
     ModelInfo {
         name: text("general.name"),
         graph_description: String::new(),
-        producer: format!("GGUF, architecture {}", model.architecture()),
-        producer_name: "GGUF".to_owned(),
+        producer: format!("{}, architecture {}", model.file().origin, model.architecture()),
+        producer_name: model.file().origin.to_string(),
         domain: String::new(),
         description: text("general.description"),
         version: 0,

@@ -112,15 +112,41 @@ impl ModelState {
     /// # Errors
     /// `TW0202` if the state has none of that name.
     pub fn value(&self, input: &str) -> Result<Tensor> {
-        let held = self.values.iter().find(|held| held.port.name == input);
-        let held = held.ok_or_else(|| {
-            Diagnostic::error(codes::UNKNOWN_INPUT, format!("the state has no value `{input}`"))
-                .because("the options name other inputs that are updated")
-                .remedy("name one of those")
-        })?;
+        let held = &self.values[self.place(input)?];
         let shape = held.shape(&self.extents);
         let bytes = held.memory.bytes()[..held.bytes(&shape)].to_vec();
         Tensor::from_bytes(held.dtype, &shape, bytes.into()).map_err(Diagnostics::internal)
+    }
+
+    /// Gives the value of an input other elements, in the shape of the runs that come.
+    ///
+    /// # Errors
+    /// `TW0202` if the state has none of that name; elements of another type or shape.
+    pub fn set_value(&mut self, input: &str, value: &Tensor) -> Result<()> {
+        let place = self.place(input)?;
+        let held = &mut self.values[place];
+        let shape = held.shape(&self.extents);
+        if value.dtype() != held.dtype || value.shape() != shape {
+            let (dtype, own) = (value.dtype(), value.shape());
+            let message = format!("`{input}` is {}{shape:?}, not {dtype}{own:?}", held.dtype);
+            return Err(Diagnostic::error(codes::WRONG_SHAPE, message)
+                .at("the state")
+                .because("a value of a state keeps its type and its shape")
+                .remedy("set the extents of the state first, then values that fit them")
+                .into());
+        }
+        held.memory.bytes_mut()[..value.bytes().len()].copy_from_slice(value.bytes());
+        Ok(())
+    }
+
+    fn place(&self, input: &str) -> Result<usize> {
+        let place = self.values.iter().position(|held| held.port.name == input);
+        place.ok_or_else(|| {
+            Diagnostic::error(codes::UNKNOWN_INPUT, format!("the state has no value `{input}`"))
+                .because("the options name other inputs that are updated")
+                .remedy("name one of those")
+                .into()
+        })
     }
 }
 

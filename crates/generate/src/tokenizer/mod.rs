@@ -1,10 +1,13 @@
-//! Texts to tokens and back, as a GGUF file describes it.
+//! Texts to tokens and back, as a model's file or folder describes it.
 //!
-//! A file has one of two kinds of tokenizers: *byte pairs* (`pairs.rs`), which cuts a text into
-//! words by patterns and puts the bytes of each together by a list of pairs; and *SentencePiece*
-//! (`pieces.rs`), which puts characters together by the scores of what they become. In front of
-//! both, tokens that stand for themselves (the beginning of a turn, a name) are cut out.
+//! A GGUF file has one of two kinds of tokenizers: *byte pairs* (`pairs.rs`), which cuts a text
+//! into words by patterns and puts the bytes of each together by a list of pairs; and
+//! *SentencePiece* (`pieces.rs`), which puts characters together by the scores of what they
+//! become. In front of both, tokens that stand for themselves (the beginning of a turn, a name)
+//! are cut out. A folder has a `tokenizer.json` (`json.rs`, with the feature `tokenizer-json`).
 
+#[cfg(feature = "tokenizer-json")]
+mod json;
 mod pairs;
 mod patterns;
 mod pieces;
@@ -12,7 +15,9 @@ mod pieces;
 use std::collections::{BTreeSet, HashMap};
 
 use base::{Diagnostic, Result, codes};
-use tilewright::compiled::GgufFile;
+#[cfg(feature = "tokenizer-json")]
+use tilewright::compiled::MetadataValue;
+use tilewright::compiled::ModelFile;
 
 use pairs::Pairs;
 use pieces::Pieces;
@@ -25,7 +30,7 @@ const BYTE: i64 = 6;
 
 /// The refusal of a tokenizer that contradicts itself.
 fn broken(reason: impl Into<String>) -> Diagnostic {
-    Diagnostic::error(codes::NOT_GGUF, "the tokenizer of the file cannot be used")
+    Diagnostic::error(codes::NOT_LANGUAGE_MODEL, "the tokenizer of the file cannot be used")
         .because(reason)
         .remedy("convert the model anew")
 }
@@ -53,16 +58,25 @@ pub struct TextTokenizer {
 enum Kind {
     Pairs(Box<Pairs>),
     Pieces(Box<Pieces>),
+    #[cfg(feature = "tokenizer-json")]
+    Json(Box<json::JsonTokenizer>),
 }
+
+/// The texts with which turns end, in tokens that need not be named as ends.
+const TURNS: [&[u8]; 5] =
+    [b"<|im_end|>", b"<|eot_id|>", b"<end_of_turn>", b"<|end|>", b"<|endoftext|>"];
 
 impl TextTokenizer {
     /// The tokenizer that a file describes.
     ///
     /// # Errors
     /// `TW0103` for a kind that is not known; `TW0120` for one that contradicts itself.
-    pub fn of(file: &GgufFile) -> Result<TextTokenizer> {
+    pub fn of(file: &ModelFile) -> Result<TextTokenizer> {
         let name = file.text("tokenizer.ggml.model")?;
         let Some(name) = name else { return Err(broken("the file has no tokenizer").into()) };
+        if name == "huggingface" {
+            return TextTokenizer::of_json(file);
+        }
         let texts = file.texts("tokenizer.ggml.tokens")?.unwrap_or_default();
         let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.to_vec()).collect();
         if texts.is_empty() || u32::try_from(texts.len()).is_err() {
@@ -127,11 +141,8 @@ impl TextTokenizer {
         for key in ["eos", "eot", "eom"] {
             ends.extend(named(key)?);
         }
-        // Turns end with tokens that keys need not name.
-        let turns: [&[u8]; 5] =
-            [b"<|im_end|>", b"<|eot_id|>", b"<end_of_turn>", b"<|end|>", b"<|endoftext|>"];
         ends.extend(
-            turns
+            TURNS
                 .iter()
                 .filter_map(|turn| ids.get(turn).copied())
                 .filter(|&id| matches!(kinds[id as usize], CONTROL | USER_DEFINED)),
@@ -143,6 +154,43 @@ impl TextTokenizer {
         let last = if adds("eos")?.unwrap_or(false) { end } else { None };
         drop(ids);
         Ok(TextTokenizer { texts, kinds, kind, own, first, last, begin, end, ends })
+    }
+
+    #[cfg(feature = "tokenizer-json")]
+    fn of_json(file: &ModelFile) -> Result<TextTokenizer> {
+        let Some(MetadataValue::Text(bytes)) = file.metadata.get("tokenizer.huggingface.json")
+        else {
+            return Err(broken("the file has no tokenizer").into());
+        };
+        let (json, (texts, own)) = json::JsonTokenizer::of(bytes)?;
+        let mut kinds = vec![1; texts.len()];
+        for (id, control) in own {
+            if let Some(kind) = kinds.get_mut(id as usize) {
+                *kind = if control { CONTROL } else { USER_DEFINED };
+            }
+        }
+        let id_of = |wanted: &[u8]| (0..).zip(&texts).find(|it| it.1 == wanted).map(|it| it.0);
+        let named = |name: &str| -> Result<Option<u32>> {
+            let text = file.text(&format!("tokenizer.{name}_token"))?;
+            Ok(text.and_then(|text| id_of(text.as_bytes())))
+        };
+        let (begin, end) = (named("bos")?, named("eos")?);
+        let mut ends: BTreeSet<u32> = end.into_iter().collect();
+        let others = file.numbers("tokenizer.end_token_ids")?.unwrap_or_default();
+        ends.extend(others.into_iter().map(|id| id as u32));
+        let is_own = |id: &u32| matches!(kinds[*id as usize], CONTROL | USER_DEFINED);
+        ends.extend(TURNS.iter().filter_map(|turn| id_of(turn)).filter(is_own));
+        let (kind, own) = (Kind::Json(Box::new(json)), HashMap::new());
+        Ok(TextTokenizer { texts, kinds, kind, own, first: None, last: None, begin, end, ends })
+    }
+
+    #[cfg(not(feature = "tokenizer-json"))]
+    fn of_json(_: &ModelFile) -> Result<TextTokenizer> {
+        let message = "tokenizers in `tokenizer.json` are not built in";
+        Err(Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
+            .because("what reads them is behind the feature `tokenizer-json`")
+            .remedy("build with the feature, or convert the model to GGUF")
+            .into())
     }
 
     /// How many tokens there are.
@@ -181,6 +229,11 @@ impl TextTokenizer {
     /// that stand for themselves become those tokens; in what others wrote they should not.
     #[must_use]
     pub fn encode(&self, text: &str, control: bool) -> Vec<u32> {
+        #[cfg(feature = "tokenizer-json")]
+        if let Kind::Json(json) = &self.kind {
+            // A template writes what stands around a text.
+            return json.encode(text, control, !control);
+        }
         let mut tokens: Vec<u32> = self.first.into_iter().collect();
         self.encode_plain(text, control, &mut tokens);
         // A template may have written the first token already.
@@ -231,6 +284,8 @@ impl TextTokenizer {
         match &self.kind {
             Kind::Pairs(pairs) => pairs.encode(text, tokens),
             Kind::Pieces(pieces) => pieces.encode(text, is_first, tokens),
+            #[cfg(feature = "tokenizer-json")]
+            Kind::Json(json) => tokens.extend(json.encode(text, false, false)),
         }
     }
 
@@ -245,6 +300,8 @@ impl TextTokenizer {
             (BYTE, _) => pieces::byte_of(text).into_iter().collect(),
             (_, Kind::Pairs(pairs)) => pairs.bytes(text),
             (_, Kind::Pieces(pieces)) => pieces.bytes(text, is_first),
+            #[cfg(feature = "tokenizer-json")]
+            (_, Kind::Json(json)) => json.bytes(text, is_first),
         }
     }
 

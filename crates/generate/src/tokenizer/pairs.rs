@@ -5,11 +5,13 @@
 //! Units", 2016; over bytes as GPT-2 has it, in whose files a byte is written as a character.
 
 use std::collections::{BinaryHeap, HashMap};
+#[cfg(feature = "tokenizer-json")]
+use std::sync::LazyLock;
 
 use std::cmp::Reverse;
 
 use base::{Diagnostic, Result, codes};
-use tilewright::compiled::GgufFile;
+use tilewright::compiled::ModelFile;
 
 use super::broken;
 use super::patterns::{Cutter, Style};
@@ -39,8 +41,31 @@ fn character(byte: u8) -> char {
     char::from_u32(256 + before).unwrap_or(char::REPLACEMENT_CHARACTER)
 }
 
+/// The bytes that characters of a token stand for.
+#[cfg(feature = "tokenizer-json")]
+pub(super) fn bytes_of(text: &[u8]) -> Vec<u8> {
+    static BYTES: LazyLock<HashMap<char, u8>> = LazyLock::new(of_character);
+    written_bytes(&BYTES, text)
+}
+
+/// The byte of each character that one is written as.
+fn of_character() -> HashMap<char, u8> {
+    (0..=255).map(|byte| (character(byte), byte)).collect()
+}
+
+fn written_bytes(of_character: &HashMap<char, u8>, text: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for character in String::from_utf8_lossy(text).chars() {
+        match of_character.get(&character) {
+            Some(&byte) => bytes.push(byte),
+            None => bytes.extend(character.to_string().as_bytes()),
+        }
+    }
+    bytes
+}
+
 impl Pairs {
-    pub(super) fn of(file: &GgufFile, ids: &HashMap<&[u8], u32>) -> Result<Pairs> {
+    pub(super) fn of(file: &ModelFile, ids: &HashMap<&[u8], u32>) -> Result<Pairs> {
         let name = file.text("tokenizer.ggml.pre")?.unwrap_or("gpt-2");
         let style = Style::find(name).ok_or_else(|| {
             let message = format!("texts cut into words as \"{name}\" are not supported");
@@ -72,7 +97,7 @@ impl Pairs {
             let text = character(byte).to_string();
             bytes[usize::from(byte)] = ids.get(text.as_bytes()).copied();
         }
-        let of_character = (0..=255).map(|byte| (character(byte), byte)).collect();
+        let of_character = of_character();
         let words = match style.whole_words {
             true => ids.iter().map(|(text, id)| (text.to_vec(), *id)).collect(),
             false => HashMap::new(),
@@ -86,14 +111,7 @@ impl Pairs {
     }
 
     pub(super) fn bytes(&self, text: &[u8]) -> Vec<u8> {
-        let mut bytes = Vec::new();
-        for character in String::from_utf8_lossy(text).chars() {
-            match self.of_character.get(&character) {
-                Some(&byte) => bytes.push(byte),
-                None => bytes.extend(character.to_string().as_bytes()),
-            }
-        }
-        bytes
+        written_bytes(&self.of_character, text)
     }
 
     pub(super) fn encode(&self, text: &str, tokens: &mut Vec<u32>) {

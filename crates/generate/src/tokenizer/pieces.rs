@@ -30,6 +30,13 @@ pub(super) fn byte_of(text: &[u8]) -> Option<u8> {
     u8::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()
 }
 
+/// The characters that a token stands for, without its first space where that is left out.
+pub(super) fn characters_of(text: &[u8], stripped: bool) -> Vec<u8> {
+    let text = String::from_utf8_lossy(text).replace(SPACE, " ");
+    let rest = text.strip_prefix(' ').filter(|_| stripped);
+    rest.unwrap_or(&text).as_bytes().to_vec()
+}
+
 /// Two neighbours that together are a token.
 struct Pair {
     score: f64,
@@ -88,12 +95,7 @@ impl Pieces {
     }
 
     pub(super) fn bytes(&self, text: &[u8], is_first: bool) -> Vec<u8> {
-        let text = String::from_utf8_lossy(text).replace(SPACE, " ");
-        let text = match text.strip_prefix(' ') {
-            Some(rest) if is_first && self.space => rest,
-            _ => &text,
-        };
-        text.as_bytes().to_vec()
+        characters_of(text, is_first && self.space)
     }
 
     pub(super) fn encode(&self, text: &str, is_first: bool, tokens: &mut Vec<u32>) {

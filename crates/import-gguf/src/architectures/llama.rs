@@ -1,7 +1,9 @@
 //! Llama and what is made like it: two residual steps a layer, attention and a gated product, each
 //! behind a norm.
 
-use front::{Accepted, Heads, Operand};
+use front::{Accepted, Graph, Heads, Operand};
+use sym::Expr;
+use tensor::{DType, Reduction};
 
 use crate::decoder::{Decoder, Variation};
 
@@ -16,7 +18,8 @@ struct Parts {
 /// Llama: norms by root mean squares, rotated pairs that are neighbours. Granite differs by factors
 /// that keys say, which are 1 elsewhere.
 pub(super) fn llama(model: &mut Decoder<'_>) -> Accepted<Operand> {
-    write(model, &Parts { norm: |model, x, name| model.norm(x, name), interleaved: true })
+    let interleaved = model.has_neighbours();
+    write(model, &Parts { norm: |model, x, name| model.norm(x, name), interleaved })
 }
 
 /// OLMo: Llama with norms without weights, of mean 0 and variance 1.
@@ -24,7 +27,8 @@ pub(super) fn olmo(model: &mut Decoder<'_>) -> Accepted<Operand> {
     if model.keys().float("attention.clamp_kqv")?.is_some_and(|bound| bound > 0.0) {
         return Err(model.keys().unsupported("attention.clamp_kqv", "clamped queries and keys"));
     }
-    write(model, &Parts { norm: |model, x, _| model.standardised(x), interleaved: true })
+    let interleaved = model.has_neighbours();
+    write(model, &Parts { norm: |model, x, _| model.standardised(x), interleaved })
 }
 
 /// Qwen 2 and 3: the pairs that are rotated together are half a head apart. Biases and norms of
@@ -83,16 +87,77 @@ pub(super) fn attention(
     model.product(&result, &format!("blk.{layer}.attn_output"), model.shape.width)
 }
 
-/// `down(silu(gate(x)) * up(x))`
+/// `down(silu(gate(x)) * up(x))`, or that of experts, where the model has such.
 fn gated(model: &mut Decoder<'_>, x: &Operand, layer: i64) -> Accepted<Operand> {
-    if model.keys().optional_extent("expert_count")?.is_some() {
-        return Err(model.keys().unsupported("expert_count", "mixtures of experts"));
+    if let Some(experts) = model.shape.experts {
+        return mixture(model, x, layer, experts);
     }
-    let inner = model.shape.inner;
-    let gate = model.product(x, &format!("blk.{layer}.ffn_gate"), inner)?;
-    let up = model.product(x, &format!("blk.{layer}.ffn_up"), inner)?;
+    bent(model, x, |model, x, part, outputs| {
+        model.product(x, &format!("blk.{layer}.{part}"), outputs)
+    })
+}
+
+/// `down(silu(gate(x)) * up(x))` with products by their names and outputs.
+fn bent(
+    model: &mut Decoder<'_>,
+    x: &Operand,
+    product: impl Fn(&mut Decoder<'_>, &Operand, &str, i64) -> Accepted<Operand>,
+) -> Accepted<Operand> {
+    let (inner, width) = (model.shape.inner, model.shape.width);
+    let gate = product(model, x, "ffn_gate", inner)?;
+    let up = product(model, x, "ffn_up", inner)?;
     let bend = model.graph.sigmoid(&gate)?;
     let gate = model.graph.mul(&gate, &bend)?;
-    let product = model.graph.mul(&gate, &up)?;
-    model.product(&product, &format!("blk.{layer}.ffn_down"), model.shape.width)
+    let both = model.graph.mul(&gate, &up)?;
+    product(model, &both, "ffn_down", width)
+}
+
+/// The gated products of `count` experts, each times a token's share of it: the softmax of the
+/// `used` greatest scores of the token, nothing for the others. All are computed for all tokens.
+fn mixture(
+    model: &mut Decoder<'_>,
+    x: &Operand,
+    layer: i64,
+    (count, used): (i64, i64),
+) -> Accepted<Operand> {
+    let scores = model.product(x, &format!("blk.{layer}.ffn_gate_inp"), count)?;
+    let shares = shares(&mut model.graph, &scores, count, used)?;
+    let mut sum: Option<Operand> = None;
+    for expert in 0..count {
+        let step = bent(model, x, |model, x, part, outputs| {
+            model.expert_product(x, (layer, part), (expert, count), outputs)
+        })?;
+        let graph = &mut model.graph;
+        let share = graph.slice_axis(&shares, 1, Expr::from(expert), 1, Expr::ONE)?;
+        let step = graph.mul(&step, &share)?;
+        sum = Some(match sum {
+            None => step,
+            Some(before) => graph.add(&before, &step)?,
+        });
+    }
+    sum.ok_or_else(|| front::shape_error("a mixture of no experts"))
+}
+
+/// Of each row of scores `[t, e]` the softmax of the greatest few, 0 for the others; of equal ones
+/// the first are the greatest.
+fn shares(graph: &mut Graph, scores: &Operand, count: i64, used: i64) -> Accepted<Operand> {
+    let rows = scores.shape()[0].clone();
+    let own = graph.reshape(scores, &[rows.clone(), Expr::from(count), Expr::ONE])?;
+    let other = graph.reshape(scores, &[rows, Expr::ONE, Expr::from(count)])?;
+    let square = [Expr::from(count), Expr::from(count)];
+    let (own_place, other_place) =
+        (graph.iota(DType::I64, &square, 0)?, graph.iota(DType::I64, &square, 1)?);
+    let earlier = graph.greater(&own_place, &other_place)?;
+    let greater = graph.greater(&other, &own)?;
+    let equal = graph.equal(&other, &own)?;
+    let ahead = graph.and(&equal, &earlier)?;
+    let before = graph.or(&greater, &ahead)?;
+    let before = graph.cast(&before, DType::F32)?;
+    let rank = graph.reduce_axes(&before, &[2], Reduction::Sum, false)?;
+    let most = graph.number(DType::F32, used as f64);
+    let is_used = graph.greater(&most, &rank)?;
+    let none = graph.number(DType::F32, f64::NEG_INFINITY);
+    let kept = graph.select(&is_used, scores, &none)?;
+    let (_, shares, sum) = front::shifted_exponentials(graph, &kept, &[1])?;
+    front::over_sum(graph, &shares, &sum)
 }

@@ -304,7 +304,7 @@ fn external(source: &Source, model: &Path, by_content: bool) -> Option<Vec<(Stri
         Source::Exported(_)
         | Source::Tflite(_)
         | Source::Stablehlo(_)
-        | Source::Gguf(_)
+        | Source::Decoder(_)
         | Source::Module(_)
         | Source::Engine(_) => BTreeSet::new(),
     };

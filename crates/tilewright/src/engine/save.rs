@@ -111,7 +111,7 @@ impl Executable {
             Source::Exported(_)
             | Source::Tflite(_)
             | Source::Stablehlo(_)
-            | Source::Gguf(_)
+            | Source::Decoder(_)
             | Source::Module(_)
             | Source::Engine(_) => {
                 return Err(Diagnostic::error(
