@@ -1,9 +1,10 @@
 //! `cargo xtask wheel` and `cargo xtask jax-wheel`: the Python package, and JAX's plugin, as files
 //! that `pip install` takes.
 //!
-//! The plugin needs no Python to be built; `crates/pjrt/wheel.py` packs it. Of the package maturin builds it, with zig for a linker: so the extension asks for no newer glibc than 2.17,
-//! and the wheel's tag is `cp39-abi3-manylinux2014_x86_64`, on whatever system it is built. A wheel
-//! of more than [`MOST_BYTES`], or [`MOST_PLUGIN_BYTES`], is refused.
+//! The plugin needs no Python to be built; `crates/pjrt/wheel.py` packs it. maturin builds the
+//! package's, with zig for a linker: so the extension asks for no newer glibc than 2.17, and its
+//! tag is `cp39-abi3-manylinux2014_x86_64`, on whatever system it is built. A wheel of more than
+//! [`MOST_BYTES`], or [`MOST_PLUGIN_BYTES`], is refused.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -29,7 +30,9 @@ fn build_plugin(folder: &Path) -> Result<(PathBuf, u64), String> {
         Err(error) => Err(format!("cannot run {what}: {error}")),
     };
     let mut cargo = Command::new("cargo");
-    run(cargo.args(["build", "--release", "-p", "tilewright-pjrt"]).current_dir(&root), "cargo")?;
+    cargo.args(["build", "--release", "-p", "tilewright-pjrt"]);
+    cargo.args(["--config", "profile.release.strip=true"]).current_dir(&root);
+    run(&mut cargo, "cargo")?;
     let mut pack = Command::new("python3");
     let script = root.join("crates/pjrt/wheel.py");
     let library = target.join("release/libtilewright_pjrt.so");

@@ -1,6 +1,6 @@
 //! Programs for several devices: `devices/collectives.bc` is what JAX 0.10.2 hands to a plugin of
-//! two devices, a `shard_map` whose body sums in a loop, gathers, permutes, scatters sums, exchanges
-//! and branches by the device's number; `XLA` holds what XLA computed of it.
+//! two devices, a `shard_map` whose body sums in a loop, gathers, permutes, scatters sums,
+//! exchanges and branches by the device's number; `XLA` holds what XLA computed of it.
 
 use base::Limits;
 use front::ImportOptions;

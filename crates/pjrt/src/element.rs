@@ -15,17 +15,18 @@ pub(crate) struct ElementForm {
 
 /// Numbers of the interface, what they are called, and what they stand for.
 #[rustfmt::skip]
-const TABLE: [(u32, DType, bool); 27] = [
+const TABLE: [(u32, DType, bool); 30] = [
     (1, DType::Bool, false),
     (2, DType::I8, false), (3, DType::I16, false), (4, DType::I32, false), (5, DType::I64, false),
     (6, DType::U8, false), (7, DType::U16, false), (8, DType::U32, false), (9, DType::U64, false),
     (10, DType::F16, false), (11, DType::F32, false), (12, DType::F64, false),
     (13, DType::BF16, false),
     (14, DType::F32, true), (15, DType::F64, true),
-    (16, DType::F8E5M2, false), (17, DType::F8E4M3FN, false),
+    (16, DType::F8E5M2, false), (17, DType::F8E4M3FN, false), (18, DType::F8E4M3B11FNUZ, false),
     (19, DType::F8E5M2FNUZ, false), (20, DType::F8E4M3FNUZ, false),
     (21, DType::I4, false), (22, DType::U4, false),
     (24, DType::I2, false), (25, DType::U2, false),
+    (26, DType::F8E4M3, false), (27, DType::F8E3M4, false),
     (28, DType::F8E8M0, false), (29, DType::F4E2M1, false),
     // Programs have parts of other types nowhere.
     (0, DType::F16, true), (0, DType::BF16, true),

@@ -102,7 +102,7 @@ impl LoadedProgram {
             return Err(Failure::new(Code::Unimplemented, message));
         }
         let device_numbers = devices_of(&client, options)?;
-        let compiled = catch_internal_errors(|| compile(code, device_numbers.len()))?;
+        let compiled = on_deep_stack(|| compile(code, device_numbers.len()))?;
         let Compiled { executable, name, inputs, outputs } = compiled;
         let output_tables = OutputTables::of(&outputs);
         let splits = |values: &[Value]| -> Vec<Vec<u8>> {
@@ -371,6 +371,26 @@ impl Loaded {
 
 fn too_little_memory() -> Failure {
     Failure::new(Code::ResourceExhausted, "there is too little memory for a value")
+}
+
+/// The stack of a thread that compiles, in bytes.
+const COMPILE_STACK: usize = 64 << 20;
+
+/// Compiles on a thread of its own: programs nest as deep as limits allow, and the stacks of
+/// callers' threads are theirs to choose.
+fn on_deep_stack<T: Send>(compile: impl FnOnce() -> Result<T, Diagnostics> + Send) -> Outcome<T> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().name("tilewright-compile".to_owned());
+        let compile = || catch_internal_errors(compile);
+        let running = thread.stack_size(COMPILE_STACK).spawn_scoped(scope, compile);
+        let running = running.map_err(|error| {
+            Failure::new(Code::ResourceExhausted, format!("the system gives no thread: {error}"))
+        })?;
+        let ended = running.join();
+        ended
+            .unwrap_or_else(|_| Err(Diagnostics::internal("a compile ended")))
+            .map_err(Failure::from)
+    })
 }
 
 /// A program before it is given devices.

@@ -22,6 +22,8 @@ pub(super) fn attribute_names(name: &str) -> Option<&'static [&'static str]> {
 
 impl<'b> Pool<'b> {
     /// An attribute as text; one that means nothing here keeps the place of what it is.
+    // Attributes nest: what one level takes of the stack is kept small.
+    #[inline(never)]
     pub(super) fn sdy_attribute(
         &mut self,
         code: u64,
