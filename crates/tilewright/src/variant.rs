@@ -133,6 +133,12 @@ impl Variant {
         &self.front
     }
 
+    /// Whether `main` is one segment, so that a run is one program.
+    #[must_use]
+    pub fn is_one_segment(&self) -> bool {
+        self.only_segment.is_some()
+    }
+
     /// The code of `setup`.
     pub fn setup(&self) -> &Specialisation {
         &self.setup
