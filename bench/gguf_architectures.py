@@ -15,6 +15,7 @@ import transformers
 from gguf import GGUFWriter
 
 TOKENS = 64
+PAGE_PLACES = 256  # of the cache
 VOCABULARY = 320
 SIZES = dict(
     vocab_size=VOCABULARY,
@@ -158,7 +159,7 @@ def main():
         inputs = dict(tokens=tokens, position=np.array(0), rows=np.arange(TOKENS))
         for layer in range(config.num_hidden_layers):
             for part in ("keys", "values"):
-                inputs[f"past.{layer}.{part}"] = np.zeros((TOKENS, keys, head), np.float32)
+                inputs[f"past.{layer}.{part}"] = np.zeros((1, keys, PAGE_PLACES, head), np.float32)
         np.savez(folder / "in.npz", **inputs)
         done = subprocess.run(
             [tool, "run", folder / f"{name}.gguf", "--input", folder / "in.npz", "--output", folder / "out.npz"],

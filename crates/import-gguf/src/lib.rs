@@ -22,4 +22,4 @@ mod formats;
 mod model;
 
 pub use file::{GgufFile, MetadataArray, MetadataValue, TensorEntry};
-pub use model::GgufModel;
+pub use model::{GgufModel, PAGE_PLACES};

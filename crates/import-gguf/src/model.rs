@@ -14,6 +14,10 @@ use crate::configuration::Configuration;
 use crate::decoder::{Decoder, unknown_architecture};
 use crate::file::{GgufFile, MetadataValue};
 
+/// Places of a page of keys and values: what a head has there lies in one piece, long enough for
+/// memory to be read at its speed.
+pub const PAGE_PLACES: usize = 256;
+
 /// A model as a file holds it.
 #[derive(Debug)]
 pub struct GgufModel {
@@ -61,7 +65,8 @@ impl GgufModel {
     /// - `tokens`: i64 `[tokens]`,
     /// - `position`: i64 `[]`, the place of the first of them,
     /// - `rows`: i64 `[rows]`, the tokens behind which logits are asked for, counted from 0,
-    /// - `past.LAYER.keys` and `past.LAYER.values`: f32 `[places, heads of keys, size of a head]`.
+    /// - `past.LAYER.keys` and `past.LAYER.values`: f32
+    ///   `[pages, heads of keys, PAGE_PLACES, size of a head]`.
     ///
     /// The outputs are `logits`, f32 `[rows, vocabulary]`, and `present.LAYER.keys` and
     /// `present.LAYER.values`: what was given, with the rows of these tokens at their places. What
@@ -79,8 +84,8 @@ impl GgufModel {
         let shape = |number: usize| &inputs[number].shape[..];
         let graph = Graph::new("main", options.limits.clone());
         let shapes = [shape(0), shape(1), shape(2)];
-        let places = shape(3)[0].clone();
-        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, places)?;
+        let pages = shape(3)[0].clone();
+        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, pages)?;
         let logits = write(&mut model)?;
         let (graph, results) = model.finish(&logits)?;
         let mut module = Module::default();
@@ -103,7 +108,8 @@ impl GgufModel {
         };
         let kept = |prefix: &str| {
             let (heads, head) = (self.shape.key_heads as usize, self.shape.head as usize);
-            let extents = vec![free("places"), PortExtent::Fixed(heads), PortExtent::Fixed(head)];
+            let fixed = [heads, PAGE_PLACES, head].map(PortExtent::Fixed);
+            let extents = [&[free("pages")][..], &fixed].concat();
             let names = (0..self.shape.layers).flat_map(|layer| {
                 ["keys", "values"].map(|part| format!("{prefix}.{layer}.{part}"))
             });
@@ -163,6 +169,6 @@ impl GgufModel {
     /// Names of dimensions that are not fixed.
     #[must_use]
     pub fn dimensions(&self) -> Vec<String> {
-        ["places", "rows", "tokens"].map(str::to_owned).to_vec()
+        ["pages", "rows", "tokens"].map(str::to_owned).to_vec()
     }
 }

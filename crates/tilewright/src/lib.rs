@@ -223,7 +223,7 @@ pub mod compiled {
         vcode_text,
     };
     pub use front::{Facts, Imported};
-    pub use import_gguf::{GgufFile, GgufModel, MetadataArray, MetadataValue};
+    pub use import_gguf::{GgufFile, GgufModel, MetadataArray, MetadataValue, PAGE_PLACES};
     pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
     pub use strategies::{Candidate, candidates};
