@@ -15,6 +15,7 @@ import torch
 import transformers
 
 TOKENS = 64
+PAGE_PLACES = 256  # of the cache
 VOCABULARY = 320
 SIZES = dict(
     vocab_size=VOCABULARY,
@@ -179,7 +180,7 @@ def logits(tool, model, folder, path, tokens):
     inputs = dict(tokens=tokens, position=np.array(0), rows=np.arange(TOKENS))
     for layer in range(config.num_hidden_layers):
         for part in ("keys", "values"):
-            inputs[f"past.{layer}.{part}"] = np.zeros((TOKENS, keys, head), np.float32)
+            inputs[f"past.{layer}.{part}"] = np.zeros((1, keys, PAGE_PLACES, head), np.float32)
     np.savez(folder / "in.npz", **inputs)
     command = [tool, "run", path, "--input", folder / "in.npz", "--output", folder / "out.npz"]
     done = subprocess.run(command, capture_output=True, text=True)

@@ -71,6 +71,13 @@ impl Target {
         self.isa == Isa::X86Avx512Bf16
     }
 
+    /// Whether it has an instruction for sums of products of four unsigned bytes and four signed
+    /// ones.
+    #[must_use]
+    pub fn multiplies_bytes(&self) -> bool {
+        self.isa.instructions().any(|(row, _)| row.takes(&[DType::U8, DType::I8], 4))
+    }
+
     /// How many signed bytes its instruction for their products takes at once of each operand, if
     /// it has one.
     #[must_use]

@@ -122,7 +122,7 @@ impl Chooser<'_> {
             return Ok((None, self.messages));
         }
         let Given { target, options, .. } = *self.given;
-        if let Some(stored) = Stored::of(source, id, self.constants, options.activations) {
+        if let Some(stored) = Stored::of(source, id, self.constants, options.activations, target) {
             rewriter.builder.set_location(node.location);
             let value = stored.product(rewriter, target, &mut self.messages)?;
             return Ok((Some(vec![value]), self.messages));

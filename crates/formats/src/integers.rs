@@ -129,8 +129,7 @@ impl Bytes {
         if let Some(count) = target.signed_bytes_at_once() {
             return Some(Bytes { count, are_signed: true, are_single });
         }
-        let quads = [DType::U8, DType::I8];
-        let has_quads = target.isa.instructions().any(|(row, _)| row.takes(&quads, 4));
+        let has_quads = target.multiplies_bytes();
         has_quads.then_some(Bytes { count: 4, are_signed: false, are_single })
     }
 }

@@ -28,6 +28,10 @@ const REPAYING_READS_OF_COLLIDING: i64 = 32;
 /// Terms of a sum from which on vectors may run along it.
 const LONG_SUM: i64 = 256;
 
+/// The same where another order would take a copy of what is computed at run time, and terms for
+/// each time that the copy would be read: to add up the lanes of so many sums then takes less.
+const SUM_INSTEAD_OF_COPY: (i64, i64) = (64, 8);
+
 /// Chooses the format of the operand that carries the vector axis.
 pub(super) fn apply(
     contraction: &mut Contraction,
@@ -88,15 +92,19 @@ fn carrier(
     let panel = panel_width(target, lane_bytes, extent, rows);
     let one_panel = extent.is_some_and(|extent| extent <= panel);
     let runtime = !contraction.operands[operand].constant;
-    let met_once = reads == Some(1) && !contraction.repeats;
-    if met_once
-        && (runtime || outgrows_cache(contraction, builder, operand, target)?)
-        && sums_lie_contiguously(contraction, builder)?
-    {
+    let contiguous = contraction.is_contiguous(builder, operand, vector)?;
+    let terms = contiguous_terms(contraction, builder)?;
+    let met_once = reads == Some(1) && !contraction.repeats && terms >= LONG_SUM;
+    if met_once && (runtime || outgrows_cache(contraction, builder, operand, target)?) {
         messages.push(format!("operand {operand} stays as it lies: it is read once, sum by sum"));
         return Ok(());
     }
-    let contiguous = contraction.is_contiguous(builder, operand, vector)?;
+    let (least, each) = SUM_INSTEAD_OF_COPY;
+    let met_seldom = reads.is_some_and(|reads| terms >= least.max(each * reads));
+    if runtime && !contiguous && met_seldom && !contraction.repeats {
+        messages.push(format!("operand {operand} stays as it lies: it is read seldom, sum by sum"));
+        return Ok(());
+    }
     let tuples = tuple.is_some();
     let colliding = rows_collide(contraction, builder, operand, target)?;
     if runtime && !tuples && contiguous && !repays(reads, one_panel, colliding) {
@@ -124,19 +132,19 @@ fn outgrows_cache(
     Ok(elements.is_some_and(|elements| elements * bits / 8 > target.machine.l2.bytes as i64))
 }
 
-/// Whether both operands hold the terms of a sum side by side, so many floats of one type that
-/// adding up what the lanes of a vector have summed costs little: there is nothing to gain from
-/// another order unless it is read several times.
-fn sums_lie_contiguously(contraction: &Contraction, builder: &FunctionBuilder) -> Built<bool> {
-    let Some(axis) = contraction.space.innermost_reduced() else { return Ok(false) };
+/// How many terms of a sum both operands hold side by side, floats of one type, so that vectors may
+/// run along the sum; 0 if they do not. Where these are many, to add up what the lanes of a vector
+/// have summed costs little, and there is nothing to gain from another order.
+fn contiguous_terms(contraction: &Contraction, builder: &FunctionBuilder) -> Built<i64> {
+    let Some(axis) = contraction.space.innermost_reduced() else { return Ok(0) };
     let terms = contraction.space.extents[axis].as_constant();
     let [lhs, rhs] = contraction.operands.map(|operand| builder.dtype(operand.value));
     let (lhs, rhs) = (lhs?, rhs?);
-    if lhs != rhs || lhs != contraction.accumulator || terms.is_none_or(|terms| terms < LONG_SUM) {
-        return Ok(false);
-    }
-    Ok(contraction.is_contiguous(builder, 0, axis)?
-        && contraction.is_contiguous(builder, 1, axis)?)
+    let contiguous = lhs == rhs
+        && lhs == contraction.accumulator
+        && contraction.is_contiguous(builder, 0, axis)?
+        && contraction.is_contiguous(builder, 1, axis)?;
+    Ok(terms.filter(|_| contiguous).unwrap_or(0))
 }
 
 /// Whether what an operand holds for neighbouring terms of the sum falls on the same cache sets.

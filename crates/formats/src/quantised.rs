@@ -12,6 +12,9 @@ use tensor::{DType, ScalarFunction};
 /// tensor and its product.
 const MOST_STEPS: usize = 32;
 
+/// Elements of a table of numbers that integers stand for, at most.
+const MOST_OF_TABLE: usize = 256;
+
 /// A value that stands for integers.
 #[derive(Clone)]
 pub(crate) struct Quantised {
@@ -51,6 +54,42 @@ impl Quantised {
     /// What a value stands for.
     pub(crate) fn of(function: &Function, value: ValueId) -> Option<Quantised> {
         Quantised::behind(function, value, MOST_STEPS)
+    }
+
+    /// What a value stands for that may have something added, block by block, behind its scales
+    /// (or taken off): that, too.
+    pub(crate) fn shifted(
+        function: &Function,
+        value: ValueId,
+    ) -> Option<(Quantised, Option<Scale>)> {
+        if let Some(found) = Quantised::of(function, value) {
+            return Some((found, None));
+        }
+        let (id, _) = function.producer(value)?;
+        let node = &function.nodes[id];
+        if matches!(node.op, Op::Transpose { .. } | Op::Reshape { .. }) {
+            let inner = node.operands[0];
+            let (mut found, mut shift) = Quantised::shifted(function, inner)?;
+            let parts = found.scales.iter_mut().chain(&mut found.points).chain(&mut shift);
+            for part in parts {
+                part.follow(function, &node.op, inner, value)?;
+            }
+            return Some((found, shift));
+        }
+        let Op::Map {
+            function: by @ (ScalarFunction::Add | ScalarFunction::Sub),
+            dtype: DType::F32,
+        } = node.op
+        else {
+            return None;
+        };
+        let (one, two) = (node.operands[0], node.operands[1]);
+        let sides = [(one, two), (two, one)];
+        let sides = if by == ScalarFunction::Add { &sides[..] } else { &sides[..1] };
+        sides.iter().find_map(|&(inner, shift)| {
+            let shift = Scale::of(function, shift, by)?;
+            Some((Quantised::of(function, inner)?, Some(shift)))
+        })
     }
 
     /// The same behind at most so many movements and scales.
@@ -272,6 +311,11 @@ pub(crate) fn range(function: &Function, value: ValueId) -> Option<(i64, i64)> {
             (most >= 0).then_some((0, most))
         }
         Op::Reshape { .. } | Op::Transpose { .. } => range(function, inner),
+        Op::Gather { .. } => {
+            let table = function.literal(inner)?;
+            let elements: Vec<i64> = table.scalars().map(|it| it.as_f64() as i64).collect();
+            Some((*elements.iter().min()?, *elements.iter().max()?))
+        }
         _ => None,
     }
 }
@@ -310,6 +354,12 @@ fn is_whole(function: &Function, value: ValueId) -> bool {
         Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
             is_whole(function, node.operands[0])
         }
+        // Numbers that are looked up in a table of such.
+        Op::Gather { .. } => {
+            let table = function.literal(node.operands[0]);
+            table.is_some_and(|table| table.len() <= MOST_OF_TABLE)
+                && is_whole(function, node.operands[0])
+        }
         _ => false,
     }
 }
@@ -325,6 +375,11 @@ pub(crate) fn as_type(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType)
         Op::Map { function: ScalarFunction::Cast, .. } => {
             let integer = rewriter.get(data.operands[0]);
             rewriter.builder.cast(integer, dtype)
+        }
+        Op::Gather { .. } => {
+            let mut operands = vec![as_type(rewriter, data.operands[0], dtype)?];
+            operands.extend(data.operands[1..].iter().map(|&operand| rewriter.get(operand)));
+            Ok(rewriter.builder.add(data.op.clone(), &operands)?[0])
         }
         op => {
             let op = match op {

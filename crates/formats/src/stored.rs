@@ -2,7 +2,8 @@
 //! scale, become numbers where a product of few rows meets them.
 //!
 //! before: `contract x[m, k], mul(sub(cast<f32>(q), z), s)[n, k] accumulate f32`, where `z` and `s`
-//!         are repeated for each block of `k`
+//!         are repeated for each block of `k`; what is added behind that, block by block, is
+//!         added to the sums of blocks, times the sum of the data's block
 //! after:  `sum over b of mul(sub(contract x[m, B*b + r], unpack(packed)[n div P, b, r, n mod P]
 //!         accumulate f32, z * sum over r of x[m, B*b + r]), s)`
 //!
@@ -26,7 +27,7 @@ use crate::contraction::Contraction;
 use crate::integers::{sums_along, turned};
 use crate::options::Activations;
 use crate::panels;
-use crate::quantised::{Quantised, Scale, as_type, moved, range};
+use crate::quantised::{Quantised, Scale, Whole, as_type, moved, range};
 
 /// The product of a matrix of weights that stand for integers in blocks.
 #[derive(Clone)]
@@ -38,6 +39,8 @@ pub(crate) struct Stored {
     found: Quantised,
     /// The zero points that are no one known number.
     points: Option<Scale>,
+    /// What is added to the numbers, a number a block, or taken off.
+    shift: Option<Scale>,
     /// How many blocks of terms there are, and the terms of each.
     blocks: i64,
     terms: i64,
@@ -58,6 +61,7 @@ impl Stored {
         node: NodeId,
         constants: &IdSet<ValueId>,
         activations: Activations,
+        target: &Target,
     ) -> Option<Stored> {
         let data = &source.nodes[node];
         let Op::Contract { space, accumulator: DType::F32, dtype: DType::F32 } = &data.op else {
@@ -65,7 +69,7 @@ impl Stored {
         };
         let constant = |&at: &usize| constants.contains(data.operands[at]);
         let operand = [0, 1].into_iter().find(constant).filter(|at| !constant(&(1 - at)))?;
-        let found = Quantised::of(source, data.operands[operand])?;
+        let (found, shift) = Quantised::shifted(source, data.operands[operand])?;
         let index = &space.operands[operand];
         let is_matrix = index.iter().all(|index| index.as_symbol().is_some());
         let symbol = SymbolId::new(space.parallel);
@@ -93,8 +97,14 @@ impl Stored {
             (None, None) => return None,
         };
         let depth = space.extents[space.parallel].as_constant()?;
+        // What is taken from integers is of their type, or would not fit it.
+        let of_type = |integer| Whole { integer, ..found.whole }.dtype(source);
+        let own = of_type(found.whole.integer);
+        if points.is_some() && found.whole.zero.and_then(of_type) != own {
+            return None;
+        }
         let mut blocks = None;
-        for scale in found.scales.iter().chain(&points) {
+        for scale in found.scales.iter().chain(&points).chain(&shift) {
             for (&axis, extent) in scale.axes.iter().zip(&scale.shape) {
                 let own = index[axis].as_symbol()?.index();
                 if space.extents[own] == *extent && own < space.parallel {
@@ -115,15 +125,14 @@ impl Stored {
         let fits = terms % (8 / bits) == 0 && found.whole.dtype(source).is_some();
         let least = if bits == 8 { 0 } else { low };
         let data = blocks::data(source, space, (data.operands[1 - operand], 1 - operand), blocks);
-        // Floats that many rows meet are made once.
-        let in_bytes = data.is_some() || activations == Activations::Int8;
-        let fits = fits && (in_bytes || space.meets_seldom(shape));
+        let seldom = space.meets_seldom(shape);
         let stored = Stored {
             node,
             operand,
             vector,
             found,
             points,
+            shift,
             blocks,
             terms,
             least,
@@ -132,7 +141,10 @@ impl Stored {
             activations,
             accumulator: DType::F32,
         };
-        fits.then_some(stored)
+        // Floats that many rows meet are made once.
+        let in_bytes = stored.data.is_some() || activations == Activations::Int8;
+        let few = seldom || in_bytes || stored.is_of_bytes(source, target);
+        (fits && few).then_some(stored)
     }
 
     /// The product that reads its weights as they are stored.
@@ -178,6 +190,11 @@ impl Stored {
             let own = rewriter.get(scale.value);
             let scales = self.repeated(rewriter, space, (scale, own), target, &parts)?;
             sums = rewriter.builder.map(scale.function, &[sums, scales])?;
+        }
+        if let Some(shift) = &self.shift {
+            let other = (1 - self.operand, contraction.operands[1 - self.operand].value);
+            let of = sums_along(rewriter, &parts.space, other, DType::F32)?;
+            sums = self.with_shift(rewriter, space, (shift, sums, of), target, &parts)?;
         }
         messages.push(format!("weights of {} bits are read as they are stored", self.bits));
         parts.whole(rewriter, sums, space)
@@ -400,6 +417,24 @@ impl Stored {
         rewriter.builder.cast(own, DType::F32).map(Some)
     }
 
+    /// Sums of blocks with what the shifts of the weights add to them: each times the sum of the
+    /// data's block, which has these axes of the sums.
+    fn with_shift(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        space: &IterationSpace,
+        (shift, sums, (data, axes)): (&Scale, ValueId, (ValueId, Vec<usize>)),
+        target: &Target,
+        parts: &Parts,
+    ) -> Built {
+        let own = rewriter.get(shift.value);
+        let own = self.repeated(rewriter, space, (shift, own), target, parts)?;
+        let result = &parts.space.extents[..parts.space.parallel];
+        let data = rewriter.builder.broadcast(data, result, &axes)?;
+        let share = rewriter.builder.map(ScalarFunction::Mul, &[data, own])?;
+        rewriter.builder.map(shift.function, &[sums, share])
+    }
+
     /// Scales in panels like those of the integers, in the shape of the sums of blocks.
     fn repeated(
         &self,
@@ -409,6 +444,11 @@ impl Stored {
         target: &Target,
         parts: &Parts,
     ) -> Built {
+        // Short floats are laid out as they are, and converted where kernels load them.
+        let dtype = rewriter.builder.dtype(value)?;
+        let short = short_float(rewriter, scale.value);
+        let as_given = value == rewriter.get(scale.value);
+        let value = short.filter(|_| as_given).unwrap_or(value);
         let value = rewriter.builder.reshape(value, &scale.shape[..])?;
         let mut own = self.contraction(rewriter, space);
         // Blocks have the place of the terms: both are the only reduced axis of their operand.
@@ -426,8 +466,21 @@ impl Stored {
         let axes = own.space.operands[self.operand].iter().map(place);
         let axes = axes.collect::<Option<Vec<usize>>>().ok_or("scales that are not walked")?;
         let result = &parts.space.extents[..parts.space.parallel];
+        let laid = rewriter.builder.cast(laid, dtype)?;
         rewriter.builder.broadcast(laid, result, &axes)
     }
+}
+
+/// The short float that an old value in f32 is a conversion of.
+fn short_float(rewriter: &Rewriter<'_>, value: ValueId) -> Option<ValueId> {
+    let source = rewriter.source;
+    let (id, _) = source.producer(value)?;
+    let node = &source.nodes[id];
+    let Op::Map { function: ScalarFunction::Cast, dtype: DType::F32 } = node.op else {
+        return None;
+    };
+    let dtype = source.ty(node.operands[0]).as_tensor()?.dtype;
+    matches!(dtype, DType::F16 | DType::BF16).then(|| rewriter.get(node.operands[0]))
 }
 
 /// The type of words that hold several terms each.

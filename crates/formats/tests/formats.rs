@@ -550,7 +550,7 @@ proptest! {
     fn blocks_of_weights_are_read_as_they_are_stored(
         [rows, blocks, columns] in [1i64..7, 1i64..5, 1i64..140],
         bits in prop::sample::select(vec![2u32, 4, 8]),
-        [points, turned, signed, rounded] in any::<[bool; 4]>(),
+        [points, turned, signed, rounded, shifted, uneven] in any::<[bool; 6]>(),
     ) {
         let (depth, most) = (32 * blocks, (1 << bits) - 1);
         // Integers as they are, or their lowest bits.
@@ -561,6 +561,14 @@ proptest! {
                 format!("%m: u8[] = literal {{{most}}} %mb: u8[N, K] = broadcast axes [] %m
                          %n: u8[N, K] = map and %w, %mb"),
             ),
+        };
+        // The numbers, or those of a table at their places.
+        let numbers = match uneven && bits == 4 && !points {
+            true => "%i: i64[N, K] = map cast %n
+                 %u: f32[16] = literal {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38,
+                   53, 69, 89, 113}
+                 %f: f32[N, K] = gather axes [0] batch 0 position 0 %u, %i",
+            false => "%f: f32[N, K] = map cast %n",
         };
         // A number, or one for each block.
         let zero = match points {
@@ -574,6 +582,17 @@ proptest! {
                 "%z: f32[] = literal {{{}}} %zb: f32[N, K] = broadcast axes [] %z",
                 if dtype == "i8" { 0 } else { (most + 1) / 2 }
             ),
+        };
+        // A number a block that is added to all of its weights.
+        let shift = match shifted {
+            true => format!(
+                "%s: f32[N, B] = weight @c{}
+                 %sb: f32[N, B, 32] = broadcast axes [0, 1] %s
+                 %sr: f32[N, K] = reshape %sb
+                 %y: f32[N, K] = map add %p, %sr",
+                if points { 3 } else { 2 }
+            ),
+            false => String::new(),
         };
         // As a matrix product has its operand, or its transpose.
         let (moved, read, shape) = match turned {
@@ -590,17 +609,19 @@ proptest! {
           %xq: f32[M, B, 32] = map div %xb, %xr %xi: f32[M, B, 32] = map round %xq
           %xc: i8[M, B, 32] = map cast %xi %xf: f32[M, B, 32] = map cast %xc
           %xx: f32[M, B, 32] = map mul %xf, %xr %xy: f32[M, K] = reshape %xx";
+        let product = if shifted { "p" } else { "y" };
         let text = |rounded: bool| {
             let (data, x) = if rounded { (data, "xy") } else { ("", "x") };
             let text = format!(
                 "function @blocks {{ parameter %x: f32[M, K] as \"x\"
                    %w: {dtype}[N, K] = weight @c0 %t: f32[N, B] = weight @c1
                    {few} {zero}
-                   %f: f32[N, K] = map cast %n
+                   {numbers}
                    %d: f32[N, K] = map sub %f, %zb
                    %tb: f32[N, B, 32] = broadcast axes [0, 1] %t
                    %tr: f32[N, K] = reshape %tb
-                   %y: f32[N, K] = map mul %d, %tr
+                   %{product}: f32[N, K] = map mul %d, %tr
+                   {shift}
                    %v: f32[{shape}] = {moved} %y
                    {data}
                    %r: f32[M, N] = contract [a0: M, a1: N | r0: K]
@@ -630,12 +651,12 @@ proptest! {
         if points {
             weights.push(random_tensor(dtype, &[columns, blocks], 4));
         }
+        if shifted {
+            weights.push(random_tensor(DType::F32, &[columns, blocks], 5));
+        }
         let inputs = [random_tensor(DType::F32, &[rows, depth], 3)];
         let options = FormatOptions { winograd: Winograd::Never, ..Default::default() };
-        let has_bytes = |target: &Target| {
-            target.isa.instructions().any(|(row, _)| row.takes(&[DType::U8, DType::I8], 4))
-        };
-        let numbers = results(&function, &weights, &inputs);
+        let wanted = results(&function, &weights, &inputs);
         let mut first: Option<Vec<Tensor>> = None;
         for target in Target::table() {
             let said = &mut Vec::new();
@@ -644,13 +665,13 @@ proptest! {
             graph::verify(&chosen).unwrap_or_else(|error| panic!("{error}\n{chosen}"));
             let says = |what: &str| said.iter().any(|remark| remark.message.contains(what));
             let few = rows <= 4 || rounded;
-            let bytes = has_bytes(&target) && (bits < 8 || rounded);
+            let bytes = target.multiplies_bytes();
             if blocks > 1 && columns > 1 {
-                prop_assert_eq!(says("are multiplied by"), few && bytes, "{:?}", said);
+                prop_assert_eq!(says("are multiplied by"), bytes, "{:?}", said);
                 prop_assert_eq!(says("as they are stored"), few && !bytes, "{:?}", said);
             }
             let found = results(&chosen, &weights, &inputs);
-            let error = tensor::compare(&numbers[0], &found[0], 0.0, 0.0).relative_l2;
+            let error = tensor::compare(&wanted[0], &found[0], 0.0, 0.0).relative_l2;
             prop_assert!(error < 5e-6, "{error}: {chosen}");
             if bytes {
                 // Asked for, data are rounded to the same bytes.

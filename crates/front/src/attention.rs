@@ -1,7 +1,8 @@
 //! Attention: products of groups of heads, and softmax of rows that may be masked throughout.
 //!
 //! Shapes are written with `b` for the batch, `h` for heads, `q` and `k` for places in the queries
-//! and keys, `d` for the size of a head.
+//! and keys, `d` for the size of a head. Keys and values may come in `n` pages of `r` places each,
+//! where each head's part of a page lies in one piece.
 
 use graph::IterationSpace;
 use sym::Expr;
@@ -11,7 +12,8 @@ use crate::standard::over_sum;
 use crate::value::Operand;
 use crate::writer::{Accepted, Graph, shape_error, unsupported};
 
-/// Queries, keys and values, each `[b, h, s, d]`.
+/// Queries, keys and values, each `[b, h, s, d]`; keys and values may be in pages,
+/// `[b, n, h, r, d]`.
 pub struct Heads {
     /// Those of queries.
     pub query: Operand,
@@ -35,7 +37,8 @@ pub struct Scores {
 }
 
 /// `[b, h, q, d] . [b, g, s, e]` summed over an axis of each, where each of the `g` heads on the
-/// right serves as many on the left. `by_rows` sums over `e`, else over `s`.
+/// right serves as many on the left. `by_rows` sums over `e`, else over `s`. The right operand may
+/// be in pages, `[b, n, g, r, e]`, whose places are `s`.
 pub fn product_of_heads(
     graph: &mut Graph,
     left: &Operand,
@@ -43,31 +46,52 @@ pub fn product_of_heads(
     by_rows: bool,
 ) -> Accepted<Operand> {
     let (l, r) = (left.shape().to_vec(), right.shape().to_vec());
-    let summed = if by_rows { 3 } else { 2 };
+    let heads_at = match r.len() {
+        4 => 1,
+        5 => 2,
+        rank => return Err(shape_error(format!("keys or values of rank {rank}"))),
+    };
+    let size = r[heads_at + 2].clone();
+    // Places, or pages and places within them.
+    let places: Vec<Expr> = r[1..heads_at].iter().chain([&r[heads_at + 1]]).cloned().collect();
+    let count: Expr = places.iter().product();
+    let (summed, free) = if by_rows { (&size, &count) } else { (&count, &size) };
     graph.assume_equal(&l[0], &r[0])?;
-    graph.assume_equal(&l[3], &r[summed])?;
-    let (Some(heads), Some(groups)) = (l[1].as_constant(), r[1].as_constant()) else {
+    graph.assume_equal(&l[3], summed)?;
+    let (Some(heads), Some(groups)) = (l[1].as_constant(), r[heads_at].as_constant()) else {
         return Err(unsupported("the number of heads is not fixed"));
     };
     if groups < 1 || heads % groups != 0 {
         return Err(shape_error(format!("{heads} heads of queries for {groups} of keys")));
     }
     let share = Expr::from(heads / groups);
-    let grouped = [l[0].clone(), r[1].clone(), share.clone(), l[2].clone(), l[3].clone()];
-    let left = graph.reshape(left, &grouped)?;
+    let grouped = [l[0].clone(), r[heads_at].clone(), share, l[2].clone()];
+    // The axes: b, g, heads of a group, q, the free axes of the right operand; then the sum's.
+    let in_pages = places.len() > 1 && !by_rows;
+    let own_sum = if in_pages { places.clone() } else { vec![l[3].clone()] };
+    let left = graph.reshape(left, &[&grouped[..], &own_sum].concat())?;
     let mut right_shape = r.clone();
-    (right_shape[0], right_shape[summed]) = (l[0].clone(), l[3].clone());
+    right_shape[0] = l[0].clone();
+    if let [sum] = &own_sum[..] {
+        right_shape[if by_rows { heads_at + 2 } else { heads_at + 1 }] = sum.clone();
+    }
     let right = graph.refine(right, &right_shape)?;
-    // The axes: b, g, heads of a group, q, the free axis of the right operand; then the sum's.
-    let free = r[if by_rows { 2 } else { 3 }].clone();
-    let [b, g, own, q, other, sum] = [0, 1, 2, 3, 4, 5].map(IterationSpace::axis);
-    let extents = [&grouped[..4], &[free.clone(), l[3].clone()]].concat();
-    let read_left = vec![b.clone(), g.clone(), own, q, sum.clone()];
-    let read_right = if by_rows { vec![b, g, other, sum] } else { vec![b, g, sum, other] };
-    let space = IterationSpace { extents, parallel: 5, operands: vec![read_left, read_right] };
+    let own_free = if by_rows { places } else { vec![size.clone()] };
+    let parallel = 4 + own_free.len();
+    let [b, g, own, q] = [0, 1, 2, 3].map(IterationSpace::axis);
+    let axes = |from: usize, count: usize| {
+        (from..from + count).map(IterationSpace::axis).collect::<Vec<Expr>>()
+    };
+    let (other, sum) = (axes(4, own_free.len()), axes(parallel, own_sum.len()));
+    let extents = [&grouped[..], &own_free, &own_sum].concat();
+    let read_left = [&[b.clone(), g.clone(), own, q][..], &sum].concat();
+    let (along, within) = if by_rows { (&other, &sum) } else { (&sum, &other) };
+    let (pages, rows) = along.split_at(along.len() - 1);
+    let read_right = [&[b][..], pages, &[g], rows, within].concat();
+    let space = IterationSpace { extents, parallel, operands: vec![read_left, read_right] };
     let dtype = left.dtype();
     let result = graph.contract(space, &left, &right, graph::accumulator_of(dtype), dtype)?;
-    graph.reshape(&result, &[l[0].clone(), l[1].clone(), l[2].clone(), free])
+    graph.reshape(&result, &[l[0].clone(), l[1].clone(), l[2].clone(), free.clone()])
 }
 
 /// Softmax of rows, of which masked ones may have nothing that counts: those become zeros.

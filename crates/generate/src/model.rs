@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{DType, Tensor};
-use tilewright::compiled::{DecoderModel, Source, compile_source};
+use tilewright::compiled::{DecoderModel, PAGE_PLACES, Source, compile_source};
 use tilewright::{Executable, ModelState, Options};
 
 use crate::tokenizer::TextTokenizer;
@@ -15,18 +15,16 @@ use crate::tokenizer::TextTokenizer;
 /// filled up to the least that holds it.
 const RUNS: [usize; 3] = [1, 16, 128];
 
-/// The least number of places that a run sees; more are as many times two as it takes.
-const LEAST_PLACES: usize = 256;
-
 /// Tokens up to this many are run one by one: what reads a whole prompt at once is compiled for
 /// longer ones.
 const FEW: usize = 4;
 
 /// A language model, ready to run. Any number of [`TextContext`]s may use it at once.
 pub struct LanguageModel {
-    /// For one token, whose products read weights as they are stored.
+    /// For one token.
     one: Arc<Executable>,
-    /// For several, whose products read them as numbers; made when it is first used.
+    /// For several; the same where both read weights as they are stored, and else made when it is
+    /// first used.
     many: Mutex<Option<Arc<Executable>>>,
     source: Source,
     options: Options,
@@ -68,9 +66,20 @@ impl LanguageModel {
                 options.updates.insert(output.name.clone(), format!("past.{name}"));
             }
         }
-        let single = options.clone().with_dim("tokens", 1).with_dim("rows", 1);
-        let one = Arc::new(compile_source(source.clone(), &single)?);
-        Ok(LanguageModel { one, many: Mutex::default(), source, options, tokenizer, model })
+        // Where bytes are multiplied, products of many tokens read weights as those of one do.
+        let is_shared = options.target.resolve()?.multiplies_bytes();
+        let (one, many) = match is_shared {
+            true => {
+                let shared = Arc::new(compile_source(source.clone(), &options)?);
+                (shared.clone(), Some(shared))
+            }
+            false => {
+                let single = options.clone().with_dim("tokens", 1).with_dim("rows", 1);
+                (Arc::new(compile_source(source.clone(), &single)?), None)
+            }
+        };
+        let many = Mutex::new(many);
+        Ok(LanguageModel { one, many, source, options, tokenizer, model })
     }
 
     /// The tokenizer.
@@ -84,7 +93,8 @@ impl LanguageModel {
     pub fn compiles(&self) -> usize {
         let many = self.many.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |executable: &Arc<Executable>| executable.statistics().compiles;
-        count(&self.one) + many.as_ref().map_or(0, count)
+        let other = many.as_ref().filter(|many| !Arc::ptr_eq(many, &self.one));
+        count(&self.one) + other.map_or(0, count)
     }
 
     /// The executable for runs of so many tokens.
@@ -126,8 +136,8 @@ impl LanguageModel {
     pub fn context(&self, places: usize) -> Result<TextContext<'_>> {
         // A run writes whole, so there is room for what it is filled up with.
         let most = RUNS[RUNS.len() - 1];
-        let reserved = (places.max(1) + most).next_multiple_of(LEAST_PLACES);
-        let extents = BTreeMap::from([("places".to_owned(), reserved)]);
+        let reserved = (places.max(1) + most).div_ceil(PAGE_PLACES);
+        let extents = BTreeMap::from([("pages".to_owned(), reserved)]);
         let state = self.one.new_state(&extents)?;
         Ok(TextContext { model: self, state, tokens: Vec::new(), places: places.max(1), reserved })
     }
@@ -140,7 +150,7 @@ pub struct TextContext<'m> {
     pub(crate) tokens: Vec<u32>,
     /// How many tokens there may be.
     places: usize,
-    /// How many the memory has room for.
+    /// How many pages of places the memory has room for.
     reserved: usize,
 }
 
@@ -260,8 +270,8 @@ impl<'m> TextContext<'m> {
         ids.resize(count, 0);
         let last = tokens.len() as i64 - 1;
         let rows: Vec<i64> = if every { (0..count as i64).collect() } else { vec![last] };
-        let seen = (first + count).next_power_of_two().max(LEAST_PLACES).min(self.reserved);
-        self.state.set_extent("places", seen)?;
+        let seen = (first + count).div_ceil(PAGE_PLACES).next_power_of_two().min(self.reserved);
+        self.state.set_extent("pages", seen)?;
         let tensor = |values: &[i64]| Tensor::from_slice(&[values.len()], values);
         let (ids, rows) = (tensor(&ids), tensor(&rows));
         let position = Tensor::from_slice(&[], &[first as i64]);

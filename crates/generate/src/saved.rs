@@ -1,5 +1,5 @@
-//! What a model knows of a text, in a file: its tokens, with the keys and values of their places,
-//! so that a long prompt is taken in once.
+//! What a model knows of a text, in a file: its tokens, with the keys and values of the pages that
+//! they lie in, so that a long prompt is taken in once.
 //!
 //! A file is an identifier, a digest of the model and of the options that numbers depend on, how
 //! many tokens there are, the tokens, the values of the state in the order of their names, and a
@@ -13,6 +13,7 @@ use std::path::Path;
 
 use base::{Diagnostic, Result, codes};
 use tensor::{DType, StagedFiles, Tensor, map_file};
+use tilewright::compiled::PAGE_PLACES;
 
 use crate::model::{LanguageModel, TextContext};
 
@@ -20,6 +21,11 @@ const IDENTIFIER: &[u8; 8] = b"TWTEXT\0\x01";
 
 /// The bytes of each end of a tensor that tell models apart.
 const SAMPLE: usize = 4096;
+
+/// Pages that hold so many tokens.
+fn pages(count: usize) -> usize {
+    count.div_ceil(PAGE_PLACES).max(1)
+}
 
 /// The bytes in front of the tokens: identifier, digest, count.
 const HEAD: usize = 8 + 16 + 8;
@@ -60,7 +66,7 @@ impl TextContext<'_> {
         bytes.extend(self.model().digest().to_le_bytes());
         bytes.extend((count as u64).to_le_bytes());
         bytes.extend(self.tokens.iter().flat_map(|token| token.to_le_bytes()));
-        self.state.set_extent("places", count)?;
+        self.state.set_extent("pages", pages(count))?;
         for name in self.model().kept() {
             bytes.extend_from_slice(self.state.value(name)?.bytes());
         }
@@ -104,7 +110,7 @@ impl TextContext<'_> {
             let found = refused("it has more tokens than there is room for");
             return Err(found.remedy("save the text anew, or give `--context` more").into());
         };
-        self.state.set_extent("places", count)?;
+        self.state.set_extent("pages", pages(count))?;
         let mut at = HEAD + 4 * count;
         let mut values: Vec<(String, Tensor)> = Vec::new();
         for name in self.model().kept() {

@@ -2,7 +2,7 @@
 //! is kept of the tokens before, and logits.
 //!
 //! Shapes are written with `t` for the tokens of a run, `w` for the width, `g` for heads of keys,
-//! `d` for the size of a head, `p` for the places of the cache.
+//! `d` for the size of a head, `n` for the pages of the cache.
 
 use base::codes;
 use front::{
@@ -14,6 +14,7 @@ use tensor::{DType, ScalarFunction as F, Tensor};
 
 use crate::configuration::{Configuration, Keys};
 use crate::file::{ModelFile, ModelOrigin, TensorEntry, damaged};
+use crate::model::PAGE_PLACES;
 
 /// A model that is being written.
 pub(crate) struct Decoder<'m> {
@@ -24,9 +25,9 @@ pub(crate) struct Decoder<'m> {
     /// The place of each token: i64 `[t]`.
     places: Operand,
     rows: Operand,
-    /// How many places there are to see, as the inputs declare it.
+    /// How many pages of places there are to see, as the inputs declare it.
     extent: PortExtent,
-    /// The same in the graph.
+    /// How many places these are, in the graph.
     length: Expr,
     /// Cosines and sines of the tokens' angles, each `[1, 1, t, d / 2]`.
     angles: Option<(Operand, Operand)>,
@@ -254,25 +255,28 @@ impl<'m> Decoder<'m> {
     }
 
     /// What has been kept under a name, with the rows of this run `[1, g, t, d]` at their places:
-    /// `[1, g, p, d]`.
+    /// `[1, n, g, PAGE_PLACES, d]`.
     fn keep(&mut self, new: &Operand, name: &str) -> Accepted<Operand> {
         let shape = self.shape;
         let extents = [
             self.extent.clone(),
             PortExtent::Fixed(shape.key_heads as usize),
+            PortExtent::Fixed(PAGE_PLACES),
             PortExtent::Fixed(shape.head as usize),
         ];
         let past = self.graph.parameter(&format!("past.{name}"), DType::F32, &extents)?;
         let turned = self.graph.transpose(new, &[0, 2, 1, 3])?;
         let rows = self.graph.reshape(&turned, &turned.shape().to_vec()[1..])?;
-        let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
-        let places = std::slice::from_ref(&self.places);
-        let present = self.graph.scatter(&past, &rows, places, op)?;
+        let op = Op::Scatter { axes: vec![0, 2], batch: 0, position: 0, reduction: None };
+        let size = self.graph.number(DType::I64, PAGE_PLACES as f64);
+        let page = self.graph.div(&self.places, &size)?;
+        let before = self.graph.mul(&page, &size)?;
+        let row = self.graph.sub(&self.places, &before)?;
+        let present = self.graph.scatter(&past, &rows, &[page, row], op)?;
         let id = self.graph.data(&present)?;
         self.kept.push((format!("present.{name}"), id));
-        self.length = past.shape()[0].clone();
-        let whole = self.graph.reshape(&present, &[&[Expr::ONE], present.shape()].concat())?;
-        self.graph.transpose(&whole, &[0, 2, 1, 3])
+        self.length = &past.shape()[0] * PAGE_PLACES as i64;
+        self.graph.reshape(&present, &[&[Expr::ONE], present.shape()].concat())
     }
 
     /// Attention of queries `[1, h, t, d]` over keys and values `[1, g, t, d]` and those before

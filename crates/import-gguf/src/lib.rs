@@ -25,4 +25,4 @@ mod model;
 mod safetensors;
 
 pub use file::{MetadataArray, MetadataValue, ModelFile, ModelOrigin, TensorEntry};
-pub use model::DecoderModel;
+pub use model::{DecoderModel, PAGE_PLACES};

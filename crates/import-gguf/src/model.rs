@@ -16,6 +16,10 @@ use crate::decoder::{Decoder, unknown_architecture};
 use crate::file::{MetadataValue, ModelFile};
 use crate::folder;
 
+/// Places of a page of keys and values: what a head has there lies in one piece, long enough for
+/// memory to be read at its speed.
+pub const PAGE_PLACES: usize = 256;
+
 /// A model as a file holds it.
 #[derive(Debug)]
 pub struct DecoderModel {
@@ -85,7 +89,8 @@ impl DecoderModel {
     /// - `tokens`: i64 `[tokens]`,
     /// - `position`: i64 `[]`, the place of the first of them,
     /// - `rows`: i64 `[rows]`, the tokens behind which logits are asked for, counted from 0,
-    /// - `past.LAYER.keys` and `past.LAYER.values`: f32 `[places, heads of keys, size of a head]`.
+    /// - `past.LAYER.keys` and `past.LAYER.values`: f32
+    ///   `[pages, heads of keys, PAGE_PLACES, size of a head]`.
     ///
     /// The outputs are `logits`, f32 `[rows, vocabulary]`; `hidden`, f32 `[rows, width]`, what they
     /// are computed of; and `present.LAYER.keys` and
@@ -104,8 +109,8 @@ impl DecoderModel {
         let shape = |number: usize| &inputs[number].shape[..];
         let graph = Graph::new("main", options.limits.clone());
         let shapes = [shape(0), shape(1), shape(2)];
-        let places = shape(3)[0].clone();
-        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, places)?;
+        let pages = shape(3)[0].clone();
+        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, pages)?;
         let logits = write(&mut model)?;
         let (graph, results) = model.finish(&logits)?;
         let mut module = Module::default();
@@ -128,7 +133,8 @@ impl DecoderModel {
         };
         let kept = |prefix: &str| {
             let (heads, head) = (self.shape.key_heads as usize, self.shape.head as usize);
-            let extents = vec![free("places"), PortExtent::Fixed(heads), PortExtent::Fixed(head)];
+            let fixed = [heads, PAGE_PLACES, head].map(PortExtent::Fixed);
+            let extents = [&[free("pages")][..], &fixed].concat();
             let names = (0..self.shape.layers).flat_map(|layer| {
                 ["keys", "values"].map(|part| format!("{prefix}.{layer}.{part}"))
             });
@@ -192,6 +198,6 @@ impl DecoderModel {
     /// Names of dimensions that are not fixed.
     #[must_use]
     pub fn dimensions(&self) -> Vec<String> {
-        ["places", "rows", "tokens"].map(str::to_owned).to_vec()
+        ["pages", "rows", "tokens"].map(str::to_owned).to_vec()
     }
 }

@@ -223,7 +223,9 @@ pub mod compiled {
         vcode_text,
     };
     pub use front::{Facts, Imported};
-    pub use import_gguf::{DecoderModel, MetadataArray, MetadataValue, ModelFile, ModelOrigin};
+    pub use import_gguf::{
+        DecoderModel, MetadataArray, MetadataValue, ModelFile, ModelOrigin, PAGE_PLACES,
+    };
     pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};
     pub use import_stablehlo::PortSplit;
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backend::Target;
@@ -59,6 +59,8 @@ pub struct Variant {
     pub(crate) facts: Facts,
     /// What `setup` computed.
     pub(crate) constants: Constants,
+    /// Runs that were given the constants, as far as they are counted.
+    pub(crate) runs: AtomicU32,
     pub(crate) setup: Arc<LateValue<Specialisation>>,
     /// The weights that `setup` reads and that are not at hand: an engine keeps what was made of
     /// them.
@@ -67,11 +69,17 @@ pub struct Variant {
     pub(crate) compiling: Mutex<BTreeMap<FunctionId, Scopes>>,
 }
 
+/// Bytes of constants that do not stay in caches from run to run.
+const LARGE_CONSTANTS: usize = 32 << 20;
+
+/// Runs behind which large constants are worth moving to huge pages.
+const RUNS_BEFORE_MOVE: u32 = 16;
+
 /// A block of constants.
 #[derive(Debug)]
 pub(crate) enum Constants {
-    /// Computed here.
-    Computed(Block),
+    /// Computed here. A thread that moves it to huge pages has it, too.
+    Computed(Arc<Block>),
     /// Computed before, and mapped.
     Mapped(Bytes),
 }
@@ -115,7 +123,8 @@ impl Variant {
             plan: LateValue::of(plan),
             front: Arc::new(LateValue::of(front)),
             facts,
-            constants: Constants::Computed(constants),
+            constants: Constants::Computed(Arc::new(constants)),
+            runs: AtomicU32::new(0),
             setup: Arc::new(LateValue::of(setup)),
             absent: BTreeSet::new(),
             compiling: Mutex::default(),
@@ -165,13 +174,16 @@ impl Variant {
             .remedy("refit from the model file with the new weights")
             .into());
         }
-        let mut block =
-            match std::mem::replace(&mut self.constants, Constants::Mapped(Bytes::new())) {
-                Constants::Computed(block) => block,
-                Constants::Mapped(_) => Block::zeroed(self.setup.executable().constant_bytes())?,
-            };
+        let own = match std::mem::replace(&mut self.constants, Constants::Mapped(Bytes::new())) {
+            Constants::Computed(block) => Arc::try_unwrap(block).ok(),
+            Constants::Mapped(_) => None,
+        };
+        let mut block = match own {
+            Some(block) => block,
+            None => Block::zeroed(self.setup.executable().constant_bytes())?,
+        };
         let done = run_setup(&self.setup, &mut block, options);
-        self.constants = Constants::Computed(block);
+        self.constants = Constants::Computed(Arc::new(block));
         done
     }
 
@@ -379,7 +391,23 @@ impl Variant {
         for &id in specialisation.executable().weights() {
             call.weight(id, specialisation.weight(id).bytes())?;
         }
+        self.move_to_huge_pages();
         call.constants(self.constants.bytes())
+    }
+
+    /// Behind some runs, moves constants that come from memory each time to huge pages, beside the
+    /// runs that follow.
+    fn move_to_huge_pages(&self) {
+        let Constants::Computed(block) = &self.constants else { return };
+        if block.len() < LARGE_CONSTANTS || self.runs.load(Ordering::Relaxed) > RUNS_BEFORE_MOVE {
+            return;
+        }
+        if self.runs.fetch_add(1, Ordering::Relaxed) == RUNS_BEFORE_MOVE {
+            let block = block.clone();
+            let thread = std::thread::Builder::new().name("huge pages".to_owned());
+            // Without a thread, or without huge pages, everything is as it was.
+            _ = thread.spawn(move || block.collapse());
+        }
     }
 
     /// The values of the symbols that follow from the inputs' shapes.

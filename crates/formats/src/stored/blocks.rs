@@ -5,7 +5,7 @@
 //! after:  `sum over b of mul(mul(cast<f32>(sub(contract q[m, B*b + r], w[n, B*b + r]
 //!         accumulate i32, z * sum over r of q)), s), t)`
 //!
-//! Numbers that are no such integers are made some where that is faster: each block of them is
+//! Numbers that are no such integers are made some: each block of them is
 //! written as 23 bits and a sign, times a scale, cut into three bytes, and each of the bytes has a
 //! sum of its own. What is lost is at most 2^-22 of a block's largest number.
 //!
@@ -74,30 +74,32 @@ pub(super) fn data(
 }
 
 impl Stored {
-    /// The data as bytes, where the target multiplies such and the model has them, or where to make
-    /// them takes less than to make floats of the weights.
+    /// Whether the product is one of bytes: the target multiplies such, in tuples that blocks are
+    /// cut into evenly. Data that are floats are cut into bytes, which takes less than to make
+    /// floats of the weights.
+    pub(super) fn is_of_bytes(&self, source: &Function, target: &Target) -> bool {
+        let Op::Contract { space, .. } = &source.nodes[self.node].op else { return false };
+        let is_plain = space.operands.iter().flatten().all(|index| index.as_symbol().is_some());
+        is_plain && target.multiplies_bytes() && self.terms % (QUAD * 8 / self.bits) == 0
+    }
+
+    /// The data as bytes, where the product is one of such.
     pub(super) fn bytes_of_data(
         &self,
         rewriter: &mut Rewriter<'_>,
         target: &Target,
     ) -> Built<Option<Bytes>> {
-        let Op::Contract { space, .. } = &rewriter.source.nodes[self.node].op else {
+        let source = rewriter.source;
+        let Op::Contract { space, .. } = &source.nodes[self.node].op else { return Ok(None) };
+        if !self.is_of_bytes(source, target) {
             return Ok(None);
+        }
+        let bytes = match (&self.data, self.activations) {
+            (Some(found), _) => self.given(rewriter, space, found),
+            (None, Activations::Int8) => self.cut(rewriter, space, 1),
+            (None, Activations::AsGiven) => self.cut(rewriter, space, LIMBS),
         };
-        let space = space.clone();
-        let is_plain = space.operands.iter().flatten().all(|index| index.as_symbol().is_some());
-        let quads = [DType::U8, DType::I8];
-        let has_quads = target.isa.instructions().any(|(row, _)| row.takes(&quads, QUAD));
-        let whole = self.terms % (QUAD * 8 / self.bits) == 0;
-        if !is_plain || !has_quads || !whole {
-            return Ok(None);
-        }
-        match (&self.data, self.activations) {
-            (Some(found), _) => self.given(rewriter, &space, found).map(Some),
-            (None, Activations::Int8) => self.cut(rewriter, &space, 1).map(Some),
-            (None, _) if self.bits < 8 => self.cut(rewriter, &space, LIMBS).map(Some),
-            (None, _) => Ok(None),
-        }
+        bytes.map(Some)
     }
 
     /// The shape of the data with an axis of blocks in front of the terms', and its place.
@@ -254,13 +256,20 @@ impl Stored {
         };
         let axes = parts.space.operands[number].iter().map(axis).collect::<Option<Vec<usize>>>();
         let axes = axes.ok_or("data that are not walked")?;
-        let (scales, axes) = in_order(rewriter, data.scales, &axes)?;
-        let scales = rewriter.builder.broadcast(scales, &result[..], &axes)?;
+        let (few_scales, axes) = in_order(rewriter, data.scales, &axes)?;
+        let scales = rewriter.builder.broadcast(few_scales, &result[..], &axes)?;
         let mut sums = rewriter.builder.map(ScalarFunction::Mul, &[sums, scales])?;
         for scale in &self.found.scales {
             let of = rewriter.get(scale.value);
             let scales = own.repeated(rewriter, &space, (scale, of), target, &parts)?;
             sums = rewriter.builder.map(scale.function, &[sums, scales])?;
+        }
+        if let Some(shift) = &self.shift {
+            let of = (number, data.integers);
+            let (of, axes) = sums_along(rewriter, &parts.space, of, DType::I32)?;
+            let of = rewriter.builder.cast(of, DType::F32)?;
+            let of = rewriter.builder.map(ScalarFunction::Mul, &[of, few_scales])?;
+            sums = own.with_shift(rewriter, &space, (shift, sums, (of, axes)), target, &parts)?;
         }
         let message = match data.limbs {
             1 => "are multiplied by bytes in blocks",

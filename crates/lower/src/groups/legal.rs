@@ -213,8 +213,15 @@ fn parted_operand(
     let last = space.extents.len().checked_sub(1)?;
     let within = SymbolId::new(last);
     // Neighbours within windows are no tuples: each is the first of one, the second of another.
+    // What moves by whole tuples meets each as one.
+    let count = space.extents[last].as_constant().unwrap_or(1).max(1);
+    let by_tuples = |own: &Expr, axis: SymbolId| {
+        own.linear_coefficient(axis).is_some_and(|step| step % count == 0)
+    };
     let windowed = |own: &Expr| {
-        own.contains(within) && own.symbols().iter().any(|axis| axis.index() < space.parallel)
+        let symbols = own.symbols();
+        let mut parallel = symbols.iter().filter(|axis| axis.index() < space.parallel);
+        own.contains(within) && parallel.any(|axis| !by_tuples(own, *axis))
     };
     if space.operands.iter().flatten().any(windowed) {
         return None;

@@ -344,6 +344,21 @@ impl Merger<'_> {
         }
     }
 
+    /// Whether a reduction adds up what a contraction computes, which joins its kernel.
+    fn adds_up_parts(&self, node: NodeId) -> bool {
+        self.stages[&node].reads.iter().any(|(value, _)| {
+            let made = self.function.producer(*value).map(|(made, _)| made);
+            let made = made.filter(|made| self.group_of.contains_key(made));
+            let made = made.filter(|made| self.class(*made) == Class::Contraction);
+            made.and_then(|made| self.find_whole_sum(made, *value)) == Some(node)
+        })
+    }
+
+    /// Whether a group reduces.
+    fn reduces(&self, output: NodeId) -> bool {
+        self.members[&output].nodes.iter().any(|&node| !self.class(node).is_elementwise())
+    }
+
     /// The output node of the group of the reduction, or none.
     fn find_whole_sum(&self, node: NodeId, value: ValueId) -> Option<NodeId> {
         let readers = self.readers(value);
@@ -449,6 +464,11 @@ impl Merger<'_> {
             return;
         }
         match self.find_row_group(node, value) {
+            // A kernel adds up the parts of one sum as they are computed.
+            Ok((reader, ..)) if self.adds_up_parts(node) && self.reduces(reader) => {
+                let reason = "stored: parts are added up in a kernel of its own".to_owned();
+                self.refuse(node, reason);
+            }
             Ok((reader, stage, text)) => self.join(node, reader, stage, text),
             Err(reason) => self.refuse(node, reason),
         }
