@@ -3,8 +3,8 @@
 //! Neighbouring loops that every access walks as one are fused, the loop along which the result is
 //! contiguous is run in vectors, the others are shared among workers. Where an operand is
 //! contiguous along another loop (a transpose), both loops are cut so that a tile uses whole cache
-//! lines of both sides; where a few narrow elements of the result lie side by side, they are put into
-//! lanes that hold them all.
+//! lines of both sides; where a few narrow elements of the result lie side by side, they are put
+//! into lanes that hold them all.
 
 use backend::Target;
 use loops::Scope;

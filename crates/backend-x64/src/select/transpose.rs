@@ -13,12 +13,12 @@
 //! Only elements are loaded that the loop loads in any case: no condition in the body of the
 //! written-out loop may depend on its turn. Columns are remembered as loaded values are.
 //!
-//! Stores to `out[j, i]` wait in the same way until a block's last column is there. Where the columns
-//! are all that lies side by side in a row, and fill 32 bits (two of 16, four of 8), they are shifted
-//! to their places in lanes of that width instead, which lie in memory as they are; two columns of 32
-//! bits are put into rows by turns. Only those wait
-//! that nothing in the loop's body could see or overwrite: those of a buffer that it stores to once
-//! and does not load, of which no two turns or lanes share an element.
+//! Stores to `out[j, i]` wait in the same way until a block's last column is there. Where the
+//! columns are all that lies side by side in a row, and fill 32 bits (two of 16, four of 8), they
+//! are shifted to their places in lanes of that width instead, which lie in memory as they are; two
+//! columns of 32 bits are put into rows by turns. Only those wait that nothing in the loop's body
+//! could see or overwrite: those of a buffer that it stores to once and does not load, of which no
+//! two turns or lanes share an element.
 
 use std::collections::{BTreeMap, BTreeSet};
 

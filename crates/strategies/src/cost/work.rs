@@ -566,8 +566,8 @@ impl Walk<'_> {
         work
     }
 
-    /// How many elements a store puts side by side, into a lane or in pairs: those of a loop that is
-    /// written out, where vectors lie along another.
+    /// How many elements a store puts side by side, into a lane or in pairs: those of a loop that
+    /// is written out, where vectors lie along another.
     pub(super) fn tuples(&self, buffer: BufferId, index: &[Expr]) -> Option<i64> {
         let bits = i64::from(self.kernel.buffers[buffer].dtype.bits());
         let access = Access::new(self.kernel, buffer, index);
@@ -734,8 +734,8 @@ const PERMUTED_BYTES: [i64; 2] = [256, 64];
 /// Shifts and unions that put a vector of narrow elements among others.
 const INTO_TUPLE: f64 = 2.0;
 
-/// Instructions that round f32 to bfloat16 and back: the bit that is rounded to, the sum, what keeps
-/// NaN.
+/// Instructions that round f32 to bfloat16 and back: the bit that is rounded to, the sum, what
+/// keeps NaN.
 const ROUNDING: f64 = 8.0;
 
 /// Rearrangements that a conversion between widths takes as long as.
