@@ -18,9 +18,8 @@ use crate::messages::{note, print};
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = MODEL)]
 pub(crate) struct ModelArguments {
-    /// The model: an ONNX file, a program of `torch.export` (`.pt2`), a `.tflite` file, a
-    /// StableHLO program (`.mlir`, `.bc`), a language model (`.gguf`, or a folder of
-    /// safetensors), or an engine file (`.tw`)
+    /// The model: ONNX, an exported program (`.pt2`), `.tflite`, StableHLO (`.mlir`, `.bc`), a
+    /// language model (`.gguf`, or a folder of safetensors), or an engine file (`.tw`)
     pub(crate) model: PathBuf,
 
     /// What to compile for

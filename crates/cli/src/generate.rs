@@ -35,7 +35,7 @@ pub(crate) struct Arguments {
     prompt: String,
     #[command(flatten)]
     sampling: SamplingArguments,
-    /// Keeps what the model knows of the prompt in a file, and begins with what is in it
+    /// Keeps what is known of the prompt in a file, and begins with that
     ///
     /// Where the file is there, what its text and the prompt begin with is not run again.
     #[arg(long, value_name = "FILE", help_heading = INPUTS)]

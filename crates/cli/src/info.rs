@@ -22,9 +22,8 @@ use crate::standard_output::{say, say_line};
 ]))]
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
-    /// The model: an ONNX file, a program of `torch.export` (`.pt2`), a `.tflite` file, a
-    /// StableHLO program (`.mlir`, `.bc`), a language model (`.gguf`, or a folder of
-    /// safetensors), or an engine file (`.tw`)
+    /// The model: ONNX, an exported program (`.pt2`), `.tflite`, StableHLO (`.mlir`, `.bc`), a
+    /// language model (`.gguf`, or a folder of safetensors), or an engine file (`.tw`)
     model: PathBuf,
     /// Prints one JSON object
     #[arg(long)]

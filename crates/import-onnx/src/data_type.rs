@@ -62,7 +62,7 @@ pub fn data_type_of_name(name: &str) -> std::result::Result<DType, Diagnostic> {
     data_type(row.map_or(0, |row| row.0.into()))
 }
 
-/// The number of an element type.
+/// The number of an element type; 0 of one that no ONNX model has.
 pub fn number_of(dtype: DType) -> i32 {
     TABLE.iter().find(|row| row.2 == Some(dtype)).map_or(0, |row| row.0)
 }
@@ -73,8 +73,13 @@ mod tests {
 
     #[test]
     fn every_type_has_one_number() {
+        use DType::{F6E2M3, F6E3M2, F8E3M4, F8E4M3, F8E4M3B11FNUZ};
         for dtype in DType::all() {
-            assert_eq!(data_type(number_of(dtype).into()), Ok(dtype));
+            let number = number_of(dtype);
+            match dtype {
+                F6E2M3 | F6E3M2 | F8E3M4 | F8E4M3 | F8E4M3B11FNUZ => assert_eq!(number, 0),
+                _ => assert_eq!(data_type(number.into()), Ok(dtype)),
+            }
         }
         assert!(data_type(0).is_err());
         assert!(data_type(14).is_err());
