@@ -19,13 +19,17 @@ use super::vhlo;
 use crate::syntax::{
     Attribute, Attributes, ElementType, Elements, Quantisation, TensorType, ValueType,
 };
-use crate::text::{self, MOST_NESTED, plain};
+use crate::text::{self, plain};
 
 /// Bytes that an attribute or a type takes, besides what it holds.
 const DECODED: usize = 64;
 
 /// The most bytes that one attribute takes with all that it holds, constants aside.
 const MOST_HELD: usize = 1 << 24;
+
+/// How deep attributes and types may stand inside each other: each level takes up to 20 kB of the
+/// stack, of which threads have 2 MB.
+const MOST_NESTED: usize = 64;
 
 /// The most letters of a location.
 const MOST_LETTERS: usize = 200;
