@@ -95,7 +95,7 @@ impl TextContext<'_> {
         let end = bytes.len().checked_sub(16).filter(|end| *end >= HEAD);
         let end = end.ok_or_else(|| refused("it is too short"))?;
         if bytes[..8] != *IDENTIFIER {
-            return Err(refused("it is no such file").into());
+            return Err(refused("it does not begin as a saved text does").into());
         }
         if number(end).map(u128::from_le_bytes) != Some(engine::digest(&bytes[..end])) {
             return Err(refused("it is damaged, or cut off").into());

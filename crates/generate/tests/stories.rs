@@ -6,7 +6,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use generate::{GenerateOptions, Generated, LanguageModel, SamplerOptions, StopReason, likelihood};
-use tilewright::Options;
+use tilewright::{Activations, Options};
 
 /// Where the data may be.
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data/stories260K");
@@ -286,7 +286,16 @@ fn a_saved_text_goes_on_as_if_it_had_not_been() {
     changed[200] ^= 1;
     check(&changed, "damaged");
     changed[0] = b'x';
-    check(&changed, "no such file");
+    check(&changed, "does not begin as a saved text");
+    // Numbers of other options are other numbers.
+    fs::write(&path, &bytes).expect("a file");
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("stories_saved.gguf");
+    let options = Options::default().with_threads(1).with_activations(Activations::Int8);
+    let model = LanguageModel::read(&file, &options).expect("a model");
+    let mut other = model.context(200).expect("a context");
+    let refused = other.load(&path).expect_err("other numbers").to_string();
+    assert!(refused.contains("of another model, or of other options"), "{refused}");
+    assert!(other.tokens().is_empty());
 }
 
 #[test]
