@@ -27,6 +27,7 @@ mod packed;
 mod pairs;
 mod plan;
 mod registers;
+mod squares;
 mod statement;
 mod strided;
 mod tidy;

@@ -134,7 +134,19 @@ fn a_product_with_tails_in_all_axes() {
 #[test]
 fn transposes_of_every_type_and_size() {
     for dtype in ["f32", "f64", "i64", "bf16", "f16", "i8", "u16", "bool"] {
-        for (rows, columns) in [(16, 16), (8, 8), (3, 16), (16, 5), (20, 37), (1, 9), (33, 3)] {
+        for (rows, columns) in [
+            (16, 16),
+            (8, 8),
+            (3, 16),
+            (16, 5),
+            (20, 37),
+            (1, 9),
+            (33, 3),
+            (32, 32),
+            (16, 32),
+            (24, 16),
+            (32, 8),
+        ] {
             check(&format!(
                 "kernel @transpose(%x: read {dtype}[2, {rows}, {columns}],
                    %y: write {dtype}[2, {columns}, {rows}]) {{

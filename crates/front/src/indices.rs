@@ -109,3 +109,15 @@ pub fn without_axes(graph: &mut Graph, value: &Operand, axes: &[usize]) -> Accep
     let shape: Vec<Expr> = kept.map(|axis| value.shape()[axis].clone()).collect();
     graph.reshape(value, &shape)
 }
+
+/// Places of `(axis, factor)` in the order in which they are best resized to lines between
+/// elements: what shrinks most first, and of equals the innermost axis, whose neighbours are read
+/// by single loads. So the fewest elements are computed. A factor that no one knows counts as 1.
+pub fn interpolation_order(axes: &[(usize, Option<f64>)]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..axes.len()).collect();
+    order.sort_by(|&a, &b| {
+        let growth = |place: usize| axes[place].1.unwrap_or(1.0);
+        growth(a).total_cmp(&growth(b)).then(axes[b].0.cmp(&axes[a].0))
+    });
+    order
+}

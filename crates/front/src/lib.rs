@@ -71,7 +71,8 @@ pub use flatbuffer::{FlatBuffer, Number, Table};
 pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
 pub use indices::{
-    elementwise_indices, gather_axis, shared_axes, true_indices, without_axes, wrapped_indices,
+    elementwise_indices, gather_axis, interpolation_order, shared_axes, true_indices, without_axes,
+    wrapped_indices,
 };
 pub use loops::{Turn, region, scan_types};
 pub use movement::{normalize_axes, normalize_axis};

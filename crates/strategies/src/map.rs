@@ -7,8 +7,8 @@
 //! into lanes that hold them all.
 
 use backend::Target;
-use loops::Scope;
-use loops::visit::Effect;
+use loops::visit::{Effect, walk};
+use loops::{Kernel, ScalarExpr, Scope, Stmt};
 use schedule::Schedule;
 use tensor::DType;
 
@@ -179,6 +179,20 @@ pub(super) fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
     })
 }
 
+/// Whether all that a kernel does is to copy elements of 8 bits, of which registers hold more than
+/// of those that are computed with.
+fn copies_bytes(kernel: &Kernel) -> bool {
+    let mut copies = true;
+    walk(&kernel.body, &mut |stmt| match stmt {
+        Stmt::For(_) => {}
+        Stmt::Store { buffer, value: ScalarExpr::Load { .. }, .. } => {
+            copies &= kernel.buffers[*buffer].dtype.bits() == 8;
+        }
+        _ => copies = false,
+    });
+    copies
+}
+
 /// Tiles of both loops, so that lines of both sides are used whole.
 fn transpose(
     hand: &mut Hand<'_>,
@@ -189,9 +203,12 @@ fn transpose(
 ) -> Result<String, Refused> {
     let name = |at: usize| nest.loops[at].name.clone();
     let (vector_outer, vector_inner) = hand.split_whole(&name(vector), TILE)?;
-    let (other_outer, other_inner) = hand.split_whole(&name(other), TILE)?;
+    let extents = [vector, other].map(|at| nest.loops[at].extent);
+    let wide = copies_bytes(hand.kernel()) && extents[0] >= TILE && extents[1] >= 2 * TILE;
+    let side = if wide { 2 * TILE } else { TILE };
+    let (other_outer, other_inner) = hand.split_whole(&name(other), side)?;
     let rest = (0..nest.loops.len()).filter(|at| *at != vector && *at != other).map(name);
-    let outer: Vec<String> = match nest.loops[other].extent <= TILE {
+    let outer: Vec<String> = match nest.loops[other].extent <= side {
         true => vector_outer.into_iter().chain(rest).chain(other_outer).collect(),
         false => rest.chain(other_outer).chain(vector_outer).collect(),
     };

@@ -124,6 +124,10 @@ pub(super) const FORMS: &[Form] = &[
     vex(VEX_Vdivpd_xmm_xmm_xmmm128, P66, M0F, W0, 0x5e, RVM).lengths(2).on(Div, F64),
     vex(VEX_Vmaxps_xmm_xmm_xmmm128, NP, M0F, W0, 0x5f, RVM).lengths(2).on(Max, F32),
     vex(VEX_Vmaxpd_xmm_xmm_xmmm128, P66, M0F, W0, 0x5f, RVM).lengths(2).on(Max, F64),
+    vex(VEX_Vpunpcklbw_xmm_xmm_xmmm128, P66, M0F, W0, 0x60, RVM).lengths(2).on(UnpackLow, U8),
+    vex(VEX_Vpunpcklwd_xmm_xmm_xmmm128, P66, M0F, W0, 0x61, RVM).lengths(2).on(UnpackLow, U16),
+    vex(VEX_Vpunpckhbw_xmm_xmm_xmmm128, P66, M0F, W0, 0x68, RVM).lengths(2).on(UnpackHigh, U8),
+    vex(VEX_Vpunpckhwd_xmm_xmm_xmmm128, P66, M0F, W0, 0x69, RVM).lengths(2).on(UnpackHigh, U16),
     vex(VEX_Vpcmpgtd_xmm_xmm_xmmm128, P66, M0F, W0, 0x66, RVM).lengths(2).on(CompareGreater, I32),
     vex(VEX_Vmovd_xmm_rm32, P66, M0F, W0, 0x6e, RM).on(LoadLane, I32).on(VectorFromInt, I32),
     vex(VEX_Vmovq_xmm_rm64, P66, M0F, W1, 0x6e, RM).on(VectorFromInt, I64),
@@ -288,6 +292,14 @@ pub(super) const FORMS: &[Form] = &[
         .on(Max, F32),
     evex(EVEX_Vmaxpd_xmm_k1z_xmm_xmmm128b64, P66, M0F, W1, 0x5f, RVM, Grows(16, 8)).lengths(3)
         .on(Max, F64),
+    evex(EVEX_Vpunpcklbw_xmm_k1z_xmm_xmmm128, P66, M0F, W0, 0x60, RVM, Grows(16, 0)).lengths(3)
+        .on(UnpackLow, U8),
+    evex(EVEX_Vpunpcklwd_xmm_k1z_xmm_xmmm128, P66, M0F, W0, 0x61, RVM, Grows(16, 0)).lengths(3)
+        .on(UnpackLow, U16),
+    evex(EVEX_Vpunpckhbw_xmm_k1z_xmm_xmmm128, P66, M0F, W0, 0x68, RVM, Grows(16, 0)).lengths(3)
+        .on(UnpackHigh, U8),
+    evex(EVEX_Vpunpckhwd_xmm_k1z_xmm_xmmm128, P66, M0F, W0, 0x69, RVM, Grows(16, 0)).lengths(3)
+        .on(UnpackHigh, U16),
     evex(EVEX_Vmovd_xmm_rm32, P66, M0F, W0, 0x6e, RM, Fixed(4, 0)).on(LoadLane, I32)
         .on(VectorFromInt, I32),
     evex(EVEX_Vmovq_xmm_rm64, P66, M0F, W1, 0x6e, RM, Fixed(8, 0)).on(VectorFromInt, I64),

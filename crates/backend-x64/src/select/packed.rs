@@ -123,7 +123,7 @@ impl Selector<'_> {
     }
 
     /// Does something as for the first turn of a vector loop.
-    fn within<T>(&mut self, inner: &Loop, act: impl FnOnce(&mut Self) -> T) -> T {
+    pub(super) fn within<T>(&mut self, inner: &Loop, act: impl FnOnce(&mut Self) -> T) -> T {
         self.bindings[inner.variable] = Binding::Constant(0);
         let lanes = self.plan.lanes[inner.variable];
         let tail = all_lanes(lanes);

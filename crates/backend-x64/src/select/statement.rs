@@ -96,6 +96,9 @@ impl Selector<'_> {
         let Some(extent) = extent else {
             return Err(self.refuse("an unrolled loop has no constant extent".to_string()));
         };
+        if self.transposed_squares(inner, extent) {
+            return Ok(());
+        }
         let depth = self.written_out.len();
         self.written_out.extend(written_out(inner, extent, self.builder.depth()));
         for turn in 0..extent {

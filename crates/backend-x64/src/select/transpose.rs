@@ -432,14 +432,14 @@ impl Selector<'_> {
     }
 
     /// The low and the high elements of each 128 bits of two registers, by turns.
-    fn unpacked(&mut self, lane: Lane, a: VRegId, b: VRegId) -> (VRegId, VRegId) {
+    pub(super) fn unpacked(&mut self, lane: Lane, a: VRegId, b: VRegId) -> (VRegId, VRegId) {
         let ty = self.builder.type_of(a);
         let low = self.builder.emit(Inst::new(Opcode::UnpackLow, lane, &[a, b]), ty);
         let high = self.builder.emit(Inst::new(Opcode::UnpackHigh, lane, &[a, b]), ty);
         (low, high)
     }
 
-    fn parts(&mut self, a: VRegId, b: VRegId, which: u8) -> VRegId {
+    pub(super) fn parts(&mut self, a: VRegId, b: VRegId, which: u8) -> VRegId {
         let ty = self.builder.type_of(a);
         self.builder.emit(Inst::new(Opcode::Parts, Lane::F32, &[a, b]).imm(i64::from(which)), ty)
     }

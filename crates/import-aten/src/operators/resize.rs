@@ -3,7 +3,7 @@
 //! Source: `area_pixel_compute_source_index` in PyTorch's `UpSample.h`. Where a factor is given,
 //! places are found by it, not by the ratio of the extents.
 
-use front::{Accepted, Graph, Operand, gather_axis, unsupported};
+use front::{Accepted, Graph, Operand, gather_axis, interpolation_order, unsupported};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
@@ -37,8 +37,16 @@ pub(super) fn resize(
     let dtype = value.dtype();
     // Places and lines are computed in f32 or wider, as PyTorch does.
     let wide = if dtype == DType::F64 { DType::F64 } else { DType::F32 };
-    let axes = value.rank() - count..value.rank();
-    for (number, axis) in axes.enumerate() {
+    let first = value.rank() - count;
+    let growths: Vec<(usize, Option<f64>)> = (first..value.rank())
+        .map(|axis| {
+            let extents = shape[axis].as_constant().zip(value.shape()[axis].as_constant());
+            (axis, extents.map(|(to, from)| to as f64 / from.max(1) as f64))
+        })
+        .collect();
+    let order = if is_linear { interpolation_order(&growths) } else { (0..count).collect() };
+    for number in order {
+        let axis = first + number;
         let factor = node.factor(first_factor, number, count)?;
         let (from, to) = (value.shape()[axis].clone(), shape[axis].clone());
         if from == to && (corners || factor.is_none_or(|factor| factor == 1.0)) {

@@ -4,7 +4,7 @@
 //! and weights of the taps are computed from counters, so they depend on shapes only, which may be
 //! symbolic. Source of the formulas: the specification of Resize and its reference implementation.
 
-use front::{Accepted, Graph, Operand, normalize_axes, shape_error};
+use front::{Accepted, Graph, Operand, interpolation_order, normalize_axes, shape_error};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Scalar};
@@ -242,7 +242,13 @@ fn resize_axes(graph: &mut Graph, x: &Operand, settings: &Settings, plans: &[Axi
     if interpolates && !dtype.is_float() {
         value = graph.cast(&value, DType::F32)?;
     }
-    for plan in plans {
+    let order = match interpolates {
+        true => interpolation_order(
+            &plans.iter().map(|plan| (plan.axis, plan.factor)).collect::<Vec<_>>(),
+        ),
+        false => (0..plans.len()).collect(),
+    };
+    for plan in order.into_iter().map(|place| &plans[place]) {
         let crops = settings.coordinates == "tf_crop_and_resize" && plan.region != (0.0, 1.0);
         if plan.from == plan.to && plan.factor.is_none_or(|factor| factor == 1.0) && !crops {
             continue;

@@ -86,6 +86,7 @@ impl Work {
         self.arithmetic *= share;
         self.loads *= share;
         self.stores *= share;
+        self.permutes *= share;
     }
 
     /// Of vectors that half a register holds, where a whole one takes two passes.
@@ -475,6 +476,11 @@ impl Walk<'_> {
             Meeting::EverySecond => (work.loads, work.permutes) = (2.0 * instances, instances),
             Meeting::Spread => (work.loads, work.permutes) = (instances, instances),
             Meeting::Transposed(columns) => {
+                // Squares whose rows fill registers stay as they are in memory. Rows that are
+                // shorter take short registers, which is as little.
+                let side = SQUARE / i64::from(self.kernel.buffers[buffer].dtype.bits()).max(1);
+                let row = lanes as i64;
+                self.packed &= columns % side == 0 && row % side == 0 || row < side;
                 let rows = instances * rows_a_column(columns, lanes);
                 (work.loads, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
@@ -730,6 +736,9 @@ const PERMUTED: [i64; 2] = [64, 16];
 
 /// The same of bytes, where these can be picked from anywhere in a register.
 const PERMUTED_BYTES: [i64; 2] = [256, 64];
+
+/// Bits of a row of a square of narrow elements.
+const SQUARE: i64 = 128;
 
 /// Shifts and unions that put a vector of narrow elements among others.
 const INTO_TUPLE: f64 = 2.0;
