@@ -57,7 +57,7 @@ pub fn integers(
     let constants = function.constant_values();
     let says = |node: &Node| {
         Product::of(&function, node, &constants, target).is_some()
-            || why_not(&function, node).is_some()
+            || why_not(&function, node, &constants).is_some()
     };
     if !function.nodes.values().any(says) {
         return Ok(function);
@@ -72,7 +72,7 @@ pub fn integers(
         }
         let location = node.location;
         let Some(product) = Product::of(rewriter.source, node, &constants, target) else {
-            if let Some(reason) = why_not(rewriter.source, node) {
+            if let Some(reason) = why_not(rewriter.source, node, &constants) {
                 let message = format!("operands of 8 bits are multiplied in f32: {reason}");
                 remarks.push(Remark { location, message });
             }
@@ -82,7 +82,7 @@ pub fn integers(
         let (sum, message) = match &product.found {
             Found::Both(found) => {
                 let sum = match bytes {
-                    Some(bytes) => product.bytes(rewriter, found, &constants, bytes)?,
+                    Some(bytes) => product.bytes(rewriter, found, bytes)?,
                     None => None,
                 };
                 match sum {
@@ -138,6 +138,8 @@ impl Bytes {
 struct Product<'a> {
     space: &'a IterationSpace,
     operands: [ValueId; 2],
+    /// Which of them are known before a run.
+    constant: [bool; 2],
     found: Found,
     dtype: DType,
     /// The scales of the result, along its axes.
@@ -173,14 +175,14 @@ impl<'a> Product<'a> {
             };
             own.scales.iter().map(along).collect::<Option<Vec<Scale>>>()
         };
+        let constant = operands.map(|operand| constants.contains(operand));
         let found = operands.map(|operand| Quantised::of(function, operand));
         let (found, scales) = match found {
             [Some(lhs), Some(rhs)] => {
                 let found = [lhs, rhs];
                 let scales = found.iter().zip(&space.operands).map(scales_of);
                 let scales = scales.collect::<Option<Vec<_>>>()?.concat();
-                let constant = operands.map(|operand| constants.contains(operand));
-                match (unsuited(space, 2), constant) {
+                match (unsuited(space, 2, constant), constant) {
                     (None, _) if tuples_are_plain(space) && !too_long(space, MOST_TERMS) => {
                         (Found::Both(found), scales)
                     }
@@ -204,7 +206,7 @@ impl<'a> Product<'a> {
             }
             [lhs, rhs] => {
                 let (number, found) = lhs.map(|it| (0, it)).or(rhs.map(|it| (1, it)))?;
-                if !constants.contains(operands[number]) || *dtype != DType::F32 {
+                if !constant[number] || *dtype != DType::F32 {
                     return None;
                 }
                 let weights = Weights::of(function, space, number, found)?;
@@ -214,7 +216,8 @@ impl<'a> Product<'a> {
         };
         let whole = matches!(dtype, DType::F32 | DType::I32);
         let fits = whole && (*dtype == DType::F32 || scales.is_empty());
-        fits.then_some(Product { space, operands, found, dtype: *dtype, scales })
+        let dtype = *dtype;
+        fits.then_some(Product { space, operands, constant, found, dtype, scales })
     }
 
     /// The sum of products in 16 bits.
@@ -226,7 +229,7 @@ impl<'a> Product<'a> {
             short.push(moved(rewriter, operand, &found.whole, (whole, zero))?);
         }
         let mut space = self.space.clone();
-        make_divisible(&mut rewriter.builder, &mut space, &mut short, 2)?;
+        make_divisible(&mut rewriter.builder, &mut space, &mut short, 2, self.constant)?;
         rewriter.builder.contract(space, short[0], short[1], DType::I32, DType::I32)
     }
 
@@ -236,23 +239,21 @@ impl<'a> Product<'a> {
         &self,
         rewriter: &mut Rewriter<'_>,
         found: &[Quantised; 2],
-        constants: &IdSet<ValueId>,
         bytes: Bytes,
     ) -> Built<Option<ValueId>> {
         let space =
             if bytes.are_single { without_unit_terms(self.space) } else { self.space.clone() };
-        let fits = unsuited(&space, bytes.count).is_none();
+        let fits = unsuited(&space, bytes.count, self.constant).is_none();
         if !fits && !bytes.are_single {
             return Ok(None);
         }
         // What the other's zero point adds depends on the signed operand: it is the one that is
         // known before a run, or has no zero point of its own.
         let source = rewriter.source;
-        let is_constant = |operand: usize| constants.contains(self.operands[operand]);
         let is_plain = |operand: usize| found[operand].whole.zero_as(source, DType::I8) == Some(0);
-        let signed = match is_constant(0) == is_constant(1) {
+        let signed = match self.constant[0] == self.constant[1] {
             true => usize::from(is_plain(1) || !is_plain(0)),
-            false => usize::from(is_constant(1)),
+            false => usize::from(self.constant[1]),
         };
         let dtype_of = |number| match bytes.are_signed || number == signed {
             true => DType::I8,
@@ -276,7 +277,13 @@ impl<'a> Product<'a> {
         }
         let mut space = space;
         if fits {
-            make_divisible(&mut rewriter.builder, &mut space, &mut operands, bytes.count)?;
+            make_divisible(
+                &mut rewriter.builder,
+                &mut space,
+                &mut operands,
+                bytes.count,
+                self.constant,
+            )?;
         }
         let [lhs, rhs] = [operands[0], operands[1]];
         let (shape, own) = (space.extents[..space.parallel].to_vec(), space.clone());
@@ -472,12 +479,13 @@ pub(crate) fn sums_along(
 }
 
 /// Why a contraction whose operands stand for integers is none of integers.
-fn why_not(function: &Function, node: &Node) -> Option<&'static str> {
+fn why_not(function: &Function, node: &Node, constants: &IdSet<ValueId>) -> Option<&'static str> {
     let Op::Contract { space, .. } = &node.op else { return None };
+    let constant = [0, 1].map(|at| constants.contains(node.operands[at]));
     if !node.operands.iter().all(|&operand| Quantised::of(function, operand).is_some()) {
         return None;
     }
-    Some(match unsuited(space, 2) {
+    Some(match unsuited(space, 2, constant) {
         Some(reason) => reason,
         None if !tuples_are_plain(space) => "the terms of its sums lie in windows",
         None if too_long(space, MOST_TERMS) => "its sums are too long",

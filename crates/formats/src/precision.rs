@@ -55,7 +55,8 @@ pub fn shorten(
             return Ok(None);
         }
         let location = node.location;
-        if let Some(reason) = unsuited(space, PAIR) {
+        let constant = [0, 1].map(|at| constants.contains(node.operands[at]));
+        if let Some(reason) = unsuited(space, PAIR, constant) {
             remarks.push(Remark { location, message: format!("stays in f32: {reason}") });
             return Ok(None);
         }
@@ -81,7 +82,8 @@ pub fn shorten(
             operands.push(shortened(rewriter, operand, dtype)?);
         }
         rewriter.builder.set_location(location);
-        let padded = make_divisible(&mut rewriter.builder, &mut space, &mut operands, PAIR)?;
+        let padded =
+            make_divisible(&mut rewriter.builder, &mut space, &mut operands, PAIR, constant)?;
         let value =
             rewriter.builder.contract(space, operands[0], operands[1], DType::F32, result)?;
         let padded = if padded { ", a zero beside the terms of each sum" } else { "" };
@@ -98,8 +100,13 @@ fn dtype_of(function: &Function, value: ValueId) -> Option<DType> {
     function.ty(value).as_tensor().map(|ty| ty.dtype)
 }
 
-/// Why a contraction gains nothing from shorter operands, so many of which go side by side.
-pub(crate) fn unsuited(space: &IterationSpace, count: i64) -> Option<&'static str> {
+/// Why a contraction gains nothing from shorter operands, so many of which go side by side, and
+/// which may be constant.
+pub(crate) fn unsuited(
+    space: &IterationSpace,
+    count: i64,
+    constant: [bool; 2],
+) -> Option<&'static str> {
     let reads = |operand: usize, axis: usize| {
         space.operands[operand].iter().any(|index| index.contains(SymbolId::new(axis)))
     };
@@ -115,7 +122,7 @@ pub(crate) fn unsuited(space: &IterationSpace, count: i64) -> Option<&'static st
         return Some("each element of its operands meets few others");
     }
     let innermost = space.extents.last()?;
-    match innermost.divisible_by(count) || places_of_zeros(space, count).is_some() {
+    match innermost.divisible_by(count) || places_of_zeros(space, count, constant).is_some() {
         true => None,
         false if count == PAIR => Some("the innermost axis of its sums is odd"),
         false => Some("the innermost axis of its sums is no multiple of four"),
@@ -123,8 +130,9 @@ pub(crate) fn unsuited(space: &IterationSpace, count: i64) -> Option<&'static st
 }
 
 /// The axis of each operand along which zeros make the innermost reduced axis, which is none, a
-/// multiple of a count, if that pays: the axis alone walks it, and enough results share the data.
-fn places_of_zeros(space: &IterationSpace, count: i64) -> Option<[usize; 2]> {
+/// multiple of a count, if that pays: the axis alone walks it, and enough results share the data,
+/// or they are copied before a run.
+fn places_of_zeros(space: &IterationSpace, count: i64, constant: [bool; 2]) -> Option<[usize; 2]> {
     let axis = space.extents.len() - 1;
     let extent = space.extents[axis].as_constant()?;
     let symbol = IterationSpace::axis(axis);
@@ -135,13 +143,13 @@ fn places_of_zeros(space: &IterationSpace, count: i64) -> Option<[usize; 2]> {
         (own.next().is_none() && index[at] == symbol).then_some(at)
     };
     let places = [place(0)?, place(1)?];
-    let is_shared = is_shared(space, 0) && is_shared(space, 1);
+    let is_shared = (0..2).all(|operand| constant[operand] || is_shared(space, operand));
     (extent % count != 0 && extent > count / 2 && is_shared).then_some(places)
 }
 
 /// Whether [`make_divisible`] pads.
-pub(crate) fn can_be_divisible(space: &IterationSpace, count: i64) -> bool {
-    places_of_zeros(space, count).is_some()
+pub(crate) fn can_be_divisible(space: &IterationSpace, count: i64, constant: [bool; 2]) -> bool {
+    places_of_zeros(space, count, constant).is_some()
 }
 
 /// Whether so many results share the data of an operand that it may as well be copied for them.
@@ -161,8 +169,9 @@ pub(crate) fn make_divisible(
     space: &mut IterationSpace,
     operands: &mut [ValueId],
     count: i64,
+    constant: [bool; 2],
 ) -> Built<bool> {
-    let places = places_of_zeros(space, count);
+    let places = places_of_zeros(space, count, constant);
     let (Some(places), Some(extent)) = (places, space.extents.last_mut()) else {
         return Ok(false);
     };

@@ -48,8 +48,12 @@ pub(super) fn wanted(
     let whole = space.extents.last().is_some_and(|extent| extent.divisible_by(count));
     let fits = contraction.accumulator_bytes() == 4 && space.extents.len() > space.parallel;
     // Integers have been padded where that pays.
-    let is_padded = lhs == DType::BF16 && can_be_divisible(space, count);
+    let is_padded = lhs == DType::BF16 && can_be_divisible(space, count, are_constant(contraction));
     Ok((fits && (whole || is_padded)).then_some(count))
+}
+
+fn are_constant(contraction: &Contraction) -> [bool; 2] {
+    [0, 1].map(|operand| contraction.operands[operand].constant)
 }
 
 /// Has the innermost reduced axis go on to whole tuples, in zeros, where that pays.
@@ -61,7 +65,8 @@ pub(super) fn complete(
 ) -> Built<()> {
     let Some(count) = wanted(contraction, builder, target)? else { return Ok(()) };
     let mut values = [0, 1].map(|operand| contraction.operands[operand].value);
-    if make_divisible(builder, &mut contraction.space, &mut values, count)? {
+    let constant = are_constant(contraction);
+    if make_divisible(builder, &mut contraction.space, &mut values, count, constant)? {
         messages.push(format!("its terms go on to whole {}, in zeros", name(count)));
     }
     for (operand, value) in contraction.operands.iter_mut().zip(values) {

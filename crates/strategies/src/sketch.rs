@@ -60,11 +60,12 @@ struct Sketch {
 }
 
 /// Sketches in the order in which they are tried. [`plain`] stands behind them: it always fits.
-const SKETCHES: [Sketch; 5] = [
+const SKETCHES: [Sketch; 6] = [
     Sketch { name: tile::NAME, emit: tile::apply, choices: tile::CHOICES, points: tile::points },
     Sketch { name: "blocks", emit: blocks::apply, choices: &[], points: no_points },
     Sketch { name: dots::NAME, emit: dots::apply, choices: dots::CHOICES, points: dots::points },
     Sketch { name: "rows", emit: rows::apply, choices: &[], points: no_points },
+    Sketch { name: "across", emit: across::apply, choices: &[], points: no_points },
     Sketch { name: "map", emit: map::apply, choices: &[], points: no_points },
 ];
 
