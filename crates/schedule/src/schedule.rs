@@ -282,6 +282,14 @@ impl Schedule {
     pub fn expand_functions(&mut self) -> Applied {
         self.apply(ScheduleStep::ExpandFunctions)
     }
+
+    /// See [`ScheduleStep::Hoist`].
+    ///
+    /// # Errors
+    /// Never; for the sake of `?`.
+    pub fn hoist(&mut self) -> Applied {
+        self.apply(ScheduleStep::Hoist)
+    }
 }
 
 /// Takes a step, if it is legal.
@@ -326,5 +334,6 @@ fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
         ScheduleStep::Inline { buffer } => steps::inline::apply(state, buffer),
         ScheduleStep::Simplify => steps::simplify::apply(state),
         ScheduleStep::ExpandFunctions => crate::expand::apply(&mut state.kernel),
+        ScheduleStep::Hoist => steps::hoist::apply(state),
     }
 }

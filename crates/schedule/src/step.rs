@@ -223,6 +223,8 @@ pub enum ScheduleStep {
     Simplify,
     /// Mathematical functions become arithmetic.
     ExpandFunctions,
+    /// What is the same in all turns of a loop is bound before it.
+    Hoist,
 }
 
 fn local_scope_name(scope: LocalScope) -> &'static str {
@@ -328,6 +330,7 @@ impl fmt::Display for ScheduleStep {
             ScheduleStep::Inline { buffer } => write!(f, "inline {buffer}"),
             ScheduleStep::Simplify => f.write_str("simplify"),
             ScheduleStep::ExpandFunctions => f.write_str("expand_functions"),
+            ScheduleStep::Hoist => f.write_str("hoist"),
         }
     }
 }
@@ -513,6 +516,7 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
         "inline" => ScheduleStep::Inline { buffer: name(parser)? },
         "simplify" => ScheduleStep::Simplify,
         "expand_functions" => ScheduleStep::ExpandFunctions,
+        "hoist" => ScheduleStep::Hoist,
         _ => return Err(parser.error_at(position, "expected a step")),
     })
 }
@@ -547,6 +551,7 @@ stage_write c at jo into tile register
 inline t
 simplify
 expand_functions
+hoist
 ";
 
     #[test]

@@ -206,8 +206,9 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
             let at = if c % 4 == 0 { CutAt::Tail } else { CutAt::Turn(i64::from(b % 5)) };
             ScheduleStep::Cut { target, at, into: fresh("k") }
         }
-        18 => match c % 2 {
-            0 => ScheduleStep::Unroll { target },
+        18 => match c % 4 {
+            0 | 1 => ScheduleStep::Unroll { target },
+            2 => ScheduleStep::Hoist,
             _ => ScheduleStep::Simplify,
         },
         19 => match c % 2 {

@@ -7,9 +7,9 @@
 //! not tried: they could win little, and each takes time to emit.
 
 use backend::{Target, check_instructions};
-use loops::visit::walk_values;
-use loops::{Kernel, ScalarExpr, verify_scheduled};
-use schedule::{Schedule, Trace};
+use loops::visit::{walk, walk_values};
+use loops::{Kernel, ScalarExpr, Stmt, verify_scheduled};
+use schedule::{Applied, Schedule, ScheduleError, Trace};
 
 use crate::cost::Cost;
 use crate::given::{Given, Refused};
@@ -209,6 +209,7 @@ fn attempt(
     if needs_expansion(schedule.kernel()) {
         schedule.expand_functions().map_err(|error| error.message)?;
     }
+    hoist(&mut schedule).map_err(|error| error.message)?;
     verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
     check_instructions(schedule.kernel(), target)?;
     Ok(finish(schedule, format!("{}: {remark}", sketch.name), target))
@@ -218,12 +219,21 @@ fn attempt(
 fn plainly(naive: &Naive, target: &Target) -> base::Result<Scheduled> {
     let mut schedule = Schedule::new(naive.kernel.clone());
     let remark = plain::apply(&mut schedule, naive, target);
+    let internal = |error: ScheduleError| {
+        base::Diagnostics::internal(format!("a kernel cannot be scheduled: {}", error.message))
+    };
     if needs_expansion(schedule.kernel()) {
-        schedule.expand_functions().map_err(|error| {
-            base::Diagnostics::internal(format!("a kernel cannot be scheduled: {}", error.message))
-        })?;
+        schedule.expand_functions().map_err(internal)?;
     }
+    hoist(&mut schedule).map_err(internal)?;
     Ok(finish(schedule, format!("{PLAIN}: {remark}"), target))
+}
+
+/// Binds what is the same in all turns of a loop before it, if a kernel binds anything.
+fn hoist(schedule: &mut Schedule) -> Applied {
+    let mut binds = false;
+    walk(&schedule.kernel().body, &mut |stmt| binds |= matches!(stmt, Stmt::Let { .. }));
+    if binds { schedule.hoist() } else { Ok(()) }
 }
 
 fn finish(schedule: Schedule, remark: String, target: &Target) -> Scheduled {

@@ -6,6 +6,7 @@ pub(crate) mod extend;
 pub(crate) mod fission;
 pub(crate) mod flatten;
 pub(crate) mod fuse;
+pub(crate) mod hoist;
 pub(crate) mod inline;
 pub(crate) mod merge;
 pub(crate) mod pad;
