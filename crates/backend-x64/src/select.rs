@@ -15,6 +15,7 @@
 mod arithmetic;
 mod build;
 mod convert;
+mod fold;
 mod gather;
 mod guard;
 mod index;

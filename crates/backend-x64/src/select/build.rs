@@ -13,6 +13,7 @@ use backend::Isa;
 use base::{Arena, Id};
 use rustc_hash::FxHashMap;
 
+use super::fold::fold_loads;
 use super::numbering::Numbering;
 use super::tidy::{remove_unused, reorder};
 use crate::vcode::op::PURE;
@@ -627,6 +628,7 @@ impl Builder {
         order.iter().for_each(|block| placed[block.index()] = true);
         order.extend(self.function.blocks.ids().filter(|block| !placed[block.index()]));
         let mut function = reorder(self.function, &order);
+        fold_loads(&mut function, self.isa.has_avx512());
         remove_unused(&mut function);
         function
     }
