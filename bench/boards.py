@@ -123,7 +123,10 @@ def measure(options, case, board, rounds, folder):
         )
         found = re.search(r"status (\d+) wrong (\d+) most (\d+) thousands (\d+) stack (\d+)", said)
         if not found or found[1] != "0":
-            raise common.Failed(said.strip().splitlines()[-1] if said.strip() else "no output")
+            lines = said.strip().splitlines() or ["no output"]
+            # What the linker says of memory stands in front of what make says of the linker.
+            full = [line[line.index("region") :] for line in lines if "overflowed" in line]
+            raise common.Failed((full + lines[-1:])[0])
         row["wrong"] += int(found[2])
         row["instructions"] = max(row["instructions"], int(found[4]))
         row["stack"] = max(row["stack"], int(found[5]))

@@ -4,13 +4,13 @@
 //! numbers that are not negative is C's own; the others, which round the other way than C, go
 //! through helpers.
 //!
-//! Constants of places in memory are marked (`procedure`), so that kernels which differ in these
+//! Constants of places in memory are marked (`alike`), so that kernels which differ in these
 //! alone may become one function.
 
 use sym::{Atom, Expr, Range, SymbolId};
 
+use crate::alike::marked;
 use crate::helpers::Helpers;
-use crate::procedure::marked;
 
 /// What is needed to write index expressions at some place.
 pub(crate) struct IndexContext<'a> {

@@ -78,7 +78,7 @@ impl Parameter {
     }
 }
 
-/// A kernel as a function whose constants are marked (`procedure`).
+/// A kernel as a function whose constants are marked (`alike`).
 #[derive(Clone, Debug)]
 pub(crate) struct KernelText {
     /// The function's name.

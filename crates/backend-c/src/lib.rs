@@ -7,7 +7,7 @@
 //! - `kernel`, `value`, `index`: a kernel as a function, loop by loop;
 //! - `scalar`, `helpers`: scalar functions; those that C lacks are functions of their own, written
 //!   only where they are used;
-//! - `procedure`: kernels that differ in constants alone as one function;
+//! - `alike`: kernels that differ in constants alone as one function;
 //! - `program`, `layout`, `overlap`: the steps of programs, and where memory lies;
 //! - `plan`: what stands between the programs of a plan's segments;
 //! - `runner`, `run`: a program that runs many models on files, and its runs;
@@ -25,6 +25,7 @@
 //!
 //! This crate knows of graphs only plans, and nothing of how kernels were scheduled.
 
+mod alike;
 mod code;
 mod dtype;
 mod header;
@@ -35,7 +36,6 @@ mod layout;
 mod names;
 mod overlap;
 mod plan;
-mod procedure;
 mod program;
 mod run;
 mod runner;
@@ -70,11 +70,11 @@ pub use runner::RunnerModel;
 pub use strings::{CTexts, refuse_strings};
 pub use text::{list_letters, port_list, type_text};
 
+use alike::code_bytes;
 use helpers::Helpers;
 use kernel::KernelCode;
 use layout::Layout;
 use names::Names;
-use procedure::code_bytes;
 use program::{Bases, ProgramWriter};
 
 /// A program of a module.
@@ -472,7 +472,7 @@ impl Writer {
             let text = kernel::write(kernel, part.locations, name, places, how, &mut self.helpers);
             texts.insert(*id, text);
         }
-        procedure::functions(texts, matches!(self.isa, Isa::ArmDsp | Isa::ArmHelium))
+        alike::functions(texts, matches!(self.isa, Isa::ArmDsp | Isa::ArmHelium))
     }
 
     fn layout(&mut self, setup: Option<&Part<'_>>, parts: &[&Part<'_>]) -> base::Result<Layout> {
