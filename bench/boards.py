@@ -13,7 +13,8 @@ and emulator. What is printed of a model on a board:
 - wrong: elements that are not the recorded ones (bytes), or farther off than 1e-5 (floats);
 - instructions of one run, in thousands, by the timer of the core, which the emulator feeds with
   instructions; they are not cycles;
-- RAM: arena, inputs, outputs, data and the painted stack below the caller;
+- RAM: arena, inputs, outputs, data and the painted stack below the caller; of the stack also the
+  bound that the compiler's account of each function gives;
 - code and constants: `.text` of model.o, less the block of constants, and that block.
 
 `anchor` beside them are TensorFlow Lite Micro with CMSIS-NN at 90b983c2 and 99f736a6, gcc 12.2, of
@@ -122,11 +123,19 @@ def measure(options, case, board, rounds, folder):
         )
         found = re.search(r"status (\d+) wrong (\d+) most (\d+) thousands (\d+) stack (\d+)", said)
         if not found or found[1] != "0":
-            raise common.Failed(said.strip().splitlines()[-1] if said.strip() else "no output")
+            lines = said.strip().splitlines() or ["no output"]
+            # What the linker says of memory stands in front of what make says of the linker.
+            full = [line[line.index("region") :] for line in lines if "overflowed" in line]
+            raise common.Failed((full + lines[-1:])[0])
         row["wrong"] += int(found[2])
         row["instructions"] = max(row["instructions"], int(found[4]))
         row["stack"] = max(row["stack"], int(found[5]))
     row["cases"] = len(sets)
+    code, said = run(
+        ["make", "-s", "-C", folder, "-f", BOARDS / "Makefile", "stack", f"BOARD={board}"]
+        + [f"MODEL={sources}", f"CASE={data}", f"OUT={out}"]
+    )
+    row["bound"] = int(re.search(r"stack bound (\d+)", said)[1])
     row["ram"] = size("ARENA") + sizes["input"] + sizes["output"] + row["stack"]
     _, said = run(["arm-none-eabi-size", out / "model.o"])
     text, data, bss = map(int, said.splitlines()[-1].split()[:3])
@@ -155,7 +164,7 @@ def compared(name, board, row):
         cells += [f"{row['ram'] / 1000 / arenas[place]:.2f}"]
         cells += [kilo(row["code"]), f"{kilo(row['code'] + row['constants'])} / {flash}"]
         cells += [f"{(row['code'] + row['constants']) / 1000 / flash:.2f}"]
-    return cells + [str(row["stack"]), ", ".join(row["undefined"]) or "none"]
+    return cells + [f"{row['stack']} of {row['bound']}", ", ".join(row["undefined"]) or "none"]
 
 
 def main():
@@ -197,7 +206,7 @@ def main():
                         share = row["instructions"] / ANCHOR[name][0][board == "m55"]
                         ratios.setdefault(board, []).append(share)
             print(" | ".join(rows[-1]), flush=True)
-    heads = "model|board|wrong|instructions, thousands|ratio|RAM kB|ratio|code kB|flash kB|ratio|stack|undefined"
+    heads = "model|board|wrong|instructions, thousands|ratio|RAM kB|ratio|code kB|flash kB|ratio|stack of its bound|undefined"
     means = {board: round(common.mean(own), 3) for board, own in sorted(ratios.items())}
     text = (
         "Emulated by QEMU, one nanosecond an instruction, `arm-none-eabi-gcc -O2`; instructions are no "

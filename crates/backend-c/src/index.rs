@@ -3,9 +3,13 @@
 //! Sums and products are written as they stand. A quotient or remainder that is provably one of
 //! numbers that are not negative is C's own; the others, which round the other way than C, go
 //! through helpers.
+//!
+//! Constants of places in memory are marked (`alike`), so that kernels which differ in these
+//! alone may become one function.
 
 use sym::{Atom, Expr, Range, SymbolId};
 
+use crate::alike::marked;
 use crate::helpers::Helpers;
 
 /// What is needed to write index expressions at some place.
@@ -17,6 +21,8 @@ pub(crate) struct IndexContext<'a> {
     /// Whether it is a place in memory, for which the machine's own size of integers does; all else
     /// takes 64 bits.
     pub(crate) is_place: bool,
+    /// Whether constants are marked.
+    pub(crate) marks: bool,
 }
 
 impl IndexContext<'_> {
@@ -39,25 +45,29 @@ impl IndexContext<'_> {
             };
             out.push_str(sign);
             if coefficient.unsigned_abs() != 1 {
-                out.push_str(&format!("{} * ", coefficient.unsigned_abs()));
+                out.push_str(&self.constant(coefficient.unsigned_abs()));
+                out.push_str(" * ");
             }
             let factors: Vec<String> =
                 term.factors().iter().map(|atom| self.atom(helpers, atom, true)).collect();
             out.push_str(&factors.join(" * "));
         }
         let constant = expr.constant_part();
-        if out.is_empty() {
-            return integer(constant, tight);
-        }
-        match constant {
-            0 => {}
-            1.. => out.push_str(&format!(" + {constant}")),
-            _ => out.push_str(&format!(" - {}", constant.unsigned_abs())),
+        match (out.is_empty(), constant) {
+            (true, 1..) => return self.constant(constant.unsigned_abs()),
+            (true, _) => return integer(constant, tight),
+            (false, 0) => {}
+            (false, 1..) => out.push_str(&format!(" + {}", self.constant(constant.unsigned_abs()))),
+            (false, _) => out.push_str(&format!(" - {}", self.constant(constant.unsigned_abs()))),
         }
         match tight && out.contains(' ') {
             true => format!("({out})"),
             false => out,
         }
+    }
+
+    fn constant(&self, value: u64) -> String {
+        if self.marks { marked(value) } else { value.to_string() }
     }
 
     fn atom(&self, helpers: &mut Helpers, atom: &Atom, tight: bool) -> String {

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use backend::Isa;
+use backend::{Isa, Tuple};
 use base::text::Printer;
 use base::{Id, Locations};
 use loops::substitute::substitute;
@@ -28,7 +28,7 @@ use crate::overlap::ParameterPlaces;
 use crate::scalar::apply;
 use crate::value::ValueContext;
 use crate::vector::{self, VectorContext};
-use crate::words::WordContext;
+use crate::words::{WORD, WordContext};
 
 /// Buffers of more bytes than this lie in scratch memory, not on the stack.
 const LOCAL_BYTES: i64 = 4096;
@@ -44,13 +44,55 @@ const ALIGNMENT: i64 = 64;
 pub(crate) struct KernelCode {
     /// The function's name.
     pub(crate) name: String,
-    /// Its definition.
+    /// Its definition; nothing where it is a function that stands with another kernel.
     pub(crate) text: String,
     /// Whether it returns a fault code, or nothing.
     pub(crate) returns_fault: bool,
     /// Positions in the program's symbols of the values that it takes behind its buffers.
     pub(crate) symbols: Vec<u32>,
     /// Bytes of scratch memory that it takes behind those, if any, over the program's symbols.
+    pub(crate) scratch_bytes: Expr,
+    /// What it takes behind all else: constants in which the kernels differ that it stands for.
+    pub(crate) constants: Vec<u64>,
+}
+
+/// A parameter of a function.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Parameter {
+    /// Its type, and a space where it needs one in front of a name.
+    pub(crate) ty: String,
+    pub(crate) name: String,
+    /// Whether no other argument overlaps it.
+    pub(crate) is_unshared: bool,
+}
+
+impl Parameter {
+    fn value(ty: &str, name: String) -> Parameter {
+        Parameter { ty: format!("{ty} "), name, is_unshared: false }
+    }
+
+    /// As it is declared.
+    pub(crate) fn text(&self) -> String {
+        let restrict = if self.is_unshared { "restrict " } else { "" };
+        format!("{}{restrict}{}", self.ty, self.name)
+    }
+}
+
+/// A kernel as a function whose constants are marked (`alike`).
+#[derive(Clone, Debug)]
+pub(crate) struct KernelText {
+    /// The function's name.
+    pub(crate) name: String,
+    /// What it computes, for a comment.
+    pub(crate) headline: String,
+    pub(crate) parameters: Vec<Parameter>,
+    /// The inside of the function.
+    pub(crate) body: String,
+    /// As in [`KernelCode`].
+    pub(crate) returns_fault: bool,
+    /// As in [`KernelCode`].
+    pub(crate) symbols: Vec<u32>,
+    /// As in [`KernelCode`].
     pub(crate) scratch_bytes: Expr,
 }
 
@@ -68,15 +110,16 @@ pub fn local_bytes(kernel: &Kernel) -> u64 {
 }
 
 /// Writes a kernel. `name` is an identifier; `places` says what is known of where its arguments
-/// lie; `isa` says which instructions a C compiler is to be told of.
+/// lie; `isa` says which instructions a C compiler is to be told of, `is_short` whether loops are
+/// written out only where elements are in registers for it.
 pub(crate) fn write(
     kernel: &Kernel,
     locations: &Locations,
     name: String,
     places: &ParameterPlaces,
-    isa: Isa,
+    (isa, is_short): (Isa, bool),
     helpers: &mut Helpers,
-) -> KernelCode {
+) -> KernelText {
     let mut names = Names::default();
     let scratch = names.fresh("scratch");
     let buffers = kernel.buffers.values().map(|buffer| names.fresh(&buffer.name)).collect();
@@ -88,6 +131,7 @@ pub(crate) fn write(
         used: BTreeSet::new(),
         ranges: Ranges::new(kernel),
         isa,
+        is_short,
         places,
         single_sums: single_sums(kernel),
         lanes: None,
@@ -123,6 +167,8 @@ struct Writer<'a> {
     /// What is known at the present place.
     ranges: Ranges,
     isa: Isa,
+    /// Whether loops are written out only where elements are in registers for it.
+    is_short: bool,
     /// Where the arguments lie.
     places: &'a ParameterPlaces,
     /// Buffers that instructions add to.
@@ -135,7 +181,7 @@ struct Writer<'a> {
 }
 
 impl Writer<'_> {
-    fn function(mut self, locations: &Locations, name: String, scratch: &str) -> KernelCode {
+    fn function(mut self, locations: &Locations, name: String, scratch: &str) -> KernelText {
         let kernel = self.kernel;
         let returns_fault = self.can_fault();
         self.printer.indent();
@@ -148,33 +194,29 @@ impl Writer<'_> {
         for id in &kernel.parameters {
             self.unused(&body, &self.buffers[id.index()].clone());
         }
-        let mut parameters: Vec<String> =
+        let mut parameters: Vec<Parameter> =
             kernel.parameters.iter().map(|id| self.parameter(*id)).collect();
         let mut symbols = Vec::new();
         for (id, symbol) in kernel.symbols.iter() {
             if let SymbolKind::Shape { position, .. } = symbol.kind {
                 symbols.push(position);
-                parameters.push(format!("int64_t {}", self.symbols[id.index()]));
-                self.unused(&body, &self.symbols[id.index()].clone());
+                let name = self.symbols[id.index()].clone();
+                self.unused(&body, &name);
+                parameters.push(Parameter::value("int64_t", name));
             }
         }
         if !self.scratch_bytes.is_zero() {
-            parameters.push(format!("unsigned char *{scratch}"));
-        }
-        if parameters.is_empty() {
-            parameters.push("void".to_owned());
+            parameters.push(Parameter {
+                ty: "unsigned char *".to_owned(),
+                ..Parameter::value("", scratch.to_owned())
+            });
         }
         let unused = std::mem::take(&mut self.printer).finish();
-        let result = if returns_fault { "int" } else { "void" };
-        let headline = comment(&self.headline(locations));
-        self.printer.line(format_args!("/* {headline} */"));
-        let head = format!("static {result} {name}({})", parameters.join(", "));
-        self.printer.line(head);
-        self.printer.line("{");
-        let head = self.printer.finish();
-        KernelCode {
+        KernelText {
+            headline: comment(&self.headline(locations)),
             name,
-            text: format!("{head}{unused}{body}}}\n"),
+            parameters,
+            body: unused + &body,
             returns_fault,
             symbols,
             scratch_bytes: self.scratch_bytes.substitute(
@@ -207,14 +249,17 @@ impl Writer<'_> {
         }
     }
 
-    fn parameter(&self, id: BufferId) -> String {
+    fn parameter(&self, id: BufferId) -> Parameter {
         let buffer = &self.kernel.buffers[id];
-        let (constant, ty) = match buffer.scope {
-            Scope::Parameter(Access::Read) => ("const ", storage_type(buffer.dtype)),
-            _ => ("", storage_type(buffer.dtype)),
+        let constant = match buffer.scope {
+            Scope::Parameter(Access::Read) => "const ",
+            _ => "",
         };
-        let restrict = if self.places.unshared.contains(&id) { "restrict " } else { "" };
-        format!("{constant}{ty} *{restrict}{}", self.buffers[id.index()])
+        Parameter {
+            ty: format!("{constant}{} *", storage_type(buffer.dtype)),
+            name: self.buffers[id.index()].clone(),
+            is_unshared: self.places.unshared.contains(&id),
+        }
     }
 
     /// Symbols in expressions and values, but for those in the values of `Let`s that nothing reads.
@@ -449,7 +494,20 @@ impl Writer<'_> {
             (Isa::ArmDsp | Isa::ArmHelium, LoopKind::Vector) => SHORT_VECTOR,
             _ => return None,
         };
-        inner.extent.as_constant().filter(|turns| *turns <= most)
+        let turns = inner.extent.as_constant().filter(|turns| *turns <= most)?;
+        (!self.is_short || self.takes_registers(inner)).then_some(turns)
+    }
+
+    /// Whether a loop's turns take different elements of buffers of the kernel's own.
+    fn takes_registers(&self, inner: &Loop) -> bool {
+        let mut found = false;
+        visit::walk_references(&inner.body, &mut |reference| {
+            let scope = self.kernel.buffers[reference.buffer].scope;
+            let is_own = !matches!(scope, Scope::Parameter(_));
+            let varies = |index: &Expr| index.contains(inner.variable);
+            found |= is_own && reference.index.iter().any(varies);
+        });
+        found
     }
 
     /// The turns of a loop, one behind the other.
@@ -475,11 +533,21 @@ impl Writer<'_> {
     fn instruction(&mut self, inner: &Loop, name: &str) -> bool {
         // Where no vector loop is left around it the lane is the only one.
         let lanes = self.lanes.unwrap_or(inner.variable);
-        let Some(helper) = self.helpers.instruction(name) else { return false };
+        let Some(mut helper) = self.helpers.instruction(name) else { return false };
         let Ok(found) = self.isa.instruction_of(self.kernel, inner, name, Some(lanes)) else {
             return false;
         };
+        let places = self.places;
         let (context, helpers) = self.context();
+        let is_aligned = |operand: &Tuple| {
+            places.aligned.contains(&operand.buffer)
+                && context.number(operand.buffer, &operand.index).divisible_by(WORD)
+        };
+        if found.operands.iter().all(is_aligned)
+            && let Some(aligned) = helpers.aligned_instruction(name)
+        {
+            helper = aligned;
+        }
         let (array, number) = context.element(helpers, found.buffer, &found.index);
         let mut arguments = vec![format!("{array}[{number}]")];
         for operand in &found.operands {

@@ -7,6 +7,7 @@
 //! - `kernel`, `value`, `index`: a kernel as a function, loop by loop;
 //! - `scalar`, `helpers`: scalar functions; those that C lacks are functions of their own, written
 //!   only where they are used;
+//! - `alike`: kernels that differ in constants alone as one function;
 //! - `program`, `layout`, `overlap`: the steps of programs, and where memory lies;
 //! - `plan`: what stands between the programs of a plan's segments;
 //! - `runner`, `run`: a program that runs many models on files, and its runs;
@@ -24,6 +25,7 @@
 //!
 //! This crate knows of graphs only plans, and nothing of how kernels were scheduled.
 
+mod alike;
 mod code;
 mod dtype;
 mod header;
@@ -68,6 +70,7 @@ pub use runner::RunnerModel;
 pub use strings::{CTexts, refuse_strings};
 pub use text::{list_letters, port_list, type_text};
 
+use alike::code_bytes;
 use helpers::Helpers;
 use kernel::KernelCode;
 use layout::Layout;
@@ -163,11 +166,15 @@ pub struct COptions {
     /// Of the target: which instructions the code names, where the C compiler says that the machine
     /// has them.
     pub isa: Isa,
+    /// Whether loops are written out only where elements are in registers for it: less code, which
+    /// takes longer.
+    pub is_short: bool,
 }
 
 impl Default for COptions {
     fn default() -> COptions {
-        COptions { exact_sums: false, most_turns: Limits::default().turns, isa: Isa::C99 }
+        let most_turns = Limits::default().turns;
+        COptions { exact_sums: false, most_turns, isa: Isa::C99, is_short: false }
     }
 }
 
@@ -186,6 +193,11 @@ pub struct CSources {
     pub are_weights_inside: bool,
     /// Bytes of the block of constants, and of the arena where they are known.
     pub sizes: (u64, Option<u64>),
+    /// About how many bytes of instructions a C compiler makes of the code, for the cores for which
+    /// that has been measured.
+    pub code_bytes: Option<u64>,
+    /// Kernels that are another's function, called with other constants.
+    pub shared_kernels: usize,
 }
 
 impl CSources {
@@ -255,6 +267,7 @@ pub fn emit(
     let main_body = checks + &writer.main_body(&main, &layout.weights_of(0), "turns")?.1;
     let sizes = [layout.constants_bytes, layout::known(main.program(), &main.arena_bytes())?];
     let kernels: Vec<&KernelCode> = run.iter().chain([&main]).flat_map(|it| it.kernels()).collect();
+    let (code_bytes, shared_kernels) = (code_bytes(&kernels, options.isa), shared(&kernels));
     let (name, helpers, weights) = (&writer.name, writer.helpers, writer.weights);
     Ok(CSources {
         model_c: text::model_c(name, interface, &kernels, helpers, sizes, &constants, &main_body),
@@ -263,6 +276,8 @@ pub fn emit(
         weights,
         are_weights_inside: matches!(setup, CSetup::Folded(_)),
         sizes: (sizes[0], Some(sizes[1])),
+        code_bytes,
+        shared_kernels,
     })
 }
 
@@ -323,6 +338,7 @@ pub fn emit_plan(
     let checks = text::value_checks(&interface.inputs, &mut writer.helpers);
     let written = plan::write(plan, &segments, interface, &mut writer.helpers, options)?;
     let kernels: Vec<&KernelCode> = run.iter().chain(&parts).flat_map(|it| it.kernels()).collect();
+    let (code_bytes, shared_kernels) = (code_bytes(&kernels, options.isa), shared(&kernels));
     let (name, helpers, weights) = (&writer.name, writer.helpers, writer.weights);
     let texts = text::PlanTexts {
         name,
@@ -339,7 +355,13 @@ pub fn emit_plan(
         weights,
         are_weights_inside: matches!(setup, CSetup::Folded(_)),
         sizes: (layout.constants_bytes, None),
+        code_bytes,
+        shared_kernels,
     })
+}
+
+fn shared(kernels: &[&KernelCode]) -> usize {
+    kernels.iter().filter(|code| code.text.is_empty()).count()
 }
 
 /// A program with the kernels that it runs.
@@ -407,6 +429,7 @@ struct Writer {
     weights: Weights,
     most_turns: u64,
     isa: Isa,
+    is_short: bool,
 }
 
 impl Writer {
@@ -417,8 +440,8 @@ impl Writer {
             global.fresh(&format!("{name}_{suffix}"));
         }
         let helpers = Helpers::new(options.exact_sums);
-        let COptions { most_turns, isa, .. } = options;
-        Writer { name, global, helpers, weights: Weights::default(), most_turns, isa }
+        let COptions { most_turns, isa, is_short, .. } = options;
+        Writer { name, global, helpers, weights: Weights::default(), most_turns, isa, is_short }
     }
 
     fn kernels<'a>(&mut self, code: CProgram<'a>) -> Part<'a> {
@@ -441,15 +464,15 @@ impl Writer {
         programs: &[&Program],
     ) -> BTreeMap<KernelId, KernelCode> {
         let places = overlap::parameter_places(part.module, programs);
-        let mut codes = BTreeMap::new();
+        let mut texts = BTreeMap::new();
         for (id, places) in &places {
             let kernel = &part.module.kernels[*id];
             let name = self.global.fresh(&format!("kernel_{}", kernel.name));
-            let code =
-                kernel::write(kernel, part.locations, name, places, self.isa, &mut self.helpers);
-            codes.insert(*id, code);
+            let how = (self.isa, self.is_short);
+            let text = kernel::write(kernel, part.locations, name, places, how, &mut self.helpers);
+            texts.insert(*id, text);
         }
-        codes
+        alike::functions(texts, matches!(self.isa, Isa::ArmDsp | Isa::ArmHelium))
     }
 
     fn layout(&mut self, setup: Option<&Part<'_>>, parts: &[&Part<'_>]) -> base::Result<Layout> {

@@ -204,6 +204,7 @@ impl PlanWriter<'_> {
             name: &|symbol: SymbolId| self.symbols[symbol.index()].clone(),
             range: &|symbol: SymbolId| self.function.symbols[symbol].range,
             is_place: false,
+            marks: false,
         };
         context.text(self.helpers, expr, false)
     }

@@ -274,6 +274,7 @@ impl<'a> ProgramWriter<'a> {
             let (base, offset) = self.bases.scratch.clone();
             arguments.push(format!("{base} + {}", self.expression(&offset, true)));
         }
+        arguments.extend(code.constants.iter().map(u64::to_string));
         let call = format!("{}({})", code.name, arguments.join(", "));
         match code.returns_fault {
             true => {
@@ -330,6 +331,7 @@ impl<'a> ProgramWriter<'a> {
             name: &|symbol: SymbolId| self.symbols[symbol.index()].clone(),
             range: &|symbol: SymbolId| self.program.symbols[symbol].range,
             is_place: false,
+            marks: false,
         };
         context.text(self.helpers, expr, tight)
     }

@@ -94,7 +94,7 @@ fn model_head(interface: &Interface, kernels: &[&KernelCode], helpers: Helpers) 
         include_str!("c/head.c")
     );
     text.push_str(&helpers.finish());
-    for kernel in kernels {
+    for kernel in kernels.iter().filter(|kernel| !kernel.text.is_empty()) {
         text.push_str(&break_lines(&kernel.text));
         text.push('\n');
     }

@@ -1,6 +1,6 @@
 //! Values, conditions and elements of a kernel as C expressions.
 
-use loops::{BufferId, Comparison, Condition, Kernel, Ranges, ScalarExpr};
+use loops::{BufferId, Comparison, Condition, Kernel, Ranges, ScalarExpr, Scope};
 use sym::{Expr, SymbolId};
 use tensor::{DType, ScalarFunction};
 
@@ -28,12 +28,29 @@ impl ValueContext<'_> {
         &self.buffers[base::Id::index(buffer)]
     }
 
-    /// An index expression.
+    /// An index expression, its constants marked.
     pub(crate) fn index(&self, helpers: &mut Helpers, expr: &Expr, tight: bool) -> String {
+        self.index_text(helpers, expr, tight, true)
+    }
+
+    /// The number of an element of a buffer. Constants are not marked of the numbers of registers,
+    /// which are to stay constants.
+    pub(crate) fn element_number(
+        &self,
+        helpers: &mut Helpers,
+        buffer: BufferId,
+        number: &Expr,
+    ) -> String {
+        let is_parameter = matches!(self.kernel.buffers[buffer].scope, Scope::Parameter(_));
+        self.index_text(helpers, number, false, is_parameter)
+    }
+
+    fn index_text(&self, helpers: &mut Helpers, expr: &Expr, tight: bool, marks: bool) -> String {
         let context = IndexContext {
             name: &|symbol| self.name(symbol),
             range: &|symbol| self.ranges.of(symbol),
             is_place: true,
+            marks,
         };
         context.text(helpers, &self.ranges.simplify(expr), tight)
     }
@@ -44,6 +61,7 @@ impl ValueContext<'_> {
             name: &|symbol| format!("(int64_t){}", self.name(symbol)),
             range: &|symbol| self.ranges.of(symbol),
             is_place: false,
+            marks: false,
         };
         let text = context.text(helpers, &self.ranges.simplify(expr), false);
         Code::new(text, Strength::Loose)
@@ -63,7 +81,8 @@ impl ValueContext<'_> {
         index: &[Expr],
     ) -> (String, String) {
         let number = self.number(buffer, index);
-        (self.buffers[base::Id::index(buffer)].clone(), self.index(helpers, &number, false))
+        let number = self.element_number(helpers, buffer, &number);
+        (self.buffers[base::Id::index(buffer)].clone(), number)
     }
 
     /// A conjunction, which may stand in front of `?` or within `if`.
@@ -134,7 +153,7 @@ impl ValueContext<'_> {
                 let extent = data.shape.last().and_then(Expr::as_constant).unwrap_or(1);
                 let fold = helpers.fold(*reduction, data.dtype, extent);
                 let step = strides(self.kernel, *buffer).pop().unwrap_or(Expr::ONE);
-                let step = self.index(helpers, &step, false);
+                let step = self.element_number(helpers, *buffer, &step);
                 Code::primary(format!("{fold}({array}, {number}, {step})"))
             }
         }

@@ -203,11 +203,11 @@ impl VectorContext<'_, '_> {
                 let number = number.substitute(&mut |symbol: SymbolId| {
                     (symbol == self.variable).then(|| Expr::constant(first + lane))
                 });
-                let number = self.scalar.index(helpers, &number, false);
+                let number = self.scalar.element_number(helpers, buffer, &number);
                 format!("{}[{number}]", self.scalar.buffer_name(buffer))
             };
             let elements: Vec<String> = (0..LANES).map(element).collect();
-            return Some(Lanes::Each(format!("((tw_i32x4){{ {} }})", elements.join(", "))));
+            return Some(Lanes::Each(format!("tw_i32x4_of({})", elements.join(", "))));
         }
         let place = self.place(helpers, buffer, &number)?;
         Some(Lanes::Each(match data.dtype {
@@ -261,7 +261,7 @@ impl VectorContext<'_, '_> {
             None => number.clone(),
         };
         let array = self.scalar.buffer_name(buffer);
-        Some(format!("&{array}[{}]", self.scalar.index(helpers, &number, false)))
+        Some(format!("&{array}[{}]", self.scalar.element_number(helpers, buffer, &number)))
     }
 
     /// Whether lanes have values of their own.

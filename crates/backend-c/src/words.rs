@@ -17,7 +17,7 @@ use crate::helpers::{Helpers, PairHelper};
 use crate::value::ValueContext;
 
 /// Bytes of a word.
-const WORD: i64 = 4;
+pub(crate) const WORD: i64 = 4;
 
 /// Two lanes of an instruction, as addresses in C.
 struct Pair {
@@ -176,7 +176,7 @@ impl WordContext<'_, '_> {
             let number = number.substitute(&mut |symbol: SymbolId| {
                 (symbol == inner.variable).then(|| Expr::constant(first))
             });
-            let number = self.scalar.index(helpers, &number, false);
+            let number = self.scalar.element_number(helpers, buffer, &number);
             Some(format!("&{}[{number}]", self.scalar.buffer_name(buffer)))
         };
         let (sum, a, b) = (place((buffer, index))?, place(a)?, place(b)?);

@@ -2,6 +2,7 @@
 
 mod common;
 
+use backend::Isa;
 use backend_c::COptions;
 use common::{build, module_of_kernels, run, same, sources};
 use eval::evaluate_kernel;
@@ -31,9 +32,13 @@ fn random_kernels() {
     let cases: u64 =
         std::env::var("C_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(40);
     let instruction = loops::parse(INSTRUCTION).expect("a kernel");
+    // The same with other constants, which small cores have in one function.
+    let other = INSTRUCTION.replace("[3, 8]", "[5, 12]").replace("[2, 20, 4]", "[3, 20, 4]");
+    let other = other.replace("[3, 20]", "[5, 20]").replace("i < 3", "i < 5");
+    let likewise = loops::parse(&other.replace("k < 2", "k < 3")).expect("a kernel");
     let kernels: Vec<Kernel> = (0..cases)
         .map(|number| random_kernel(first_seed() + number, number as u32 % 4))
-        .chain([instruction])
+        .chain([instruction, likewise])
         .collect();
     let (module, interface) = module_of_kernels(&kernels);
     let (mut inputs, mut expected) = (Vec::new(), Vec::new());
@@ -59,15 +64,19 @@ fn random_kernels() {
             }
         }
     }
-    let folder = Folder::new();
-    let sources =
-        sources(&module, &interface, COptions { exact_sums: true, ..COptions::default() });
-    build(folder.path(), &sources, &[]);
-    let found = run(folder.path(), &interface, &inputs);
-    for ((expected, kernel), found) in expected.iter().zip(&found) {
-        for number in 0..expected.len() {
-            let (want, have) = (expected.get_scalar(number), found.get_scalar(number));
-            assert!(same(want, have), "{kernel}\nelement {number} is {have}, not {want}");
+    for (isa, is_short) in [(Isa::C99, false), (Isa::ArmDsp, false), (Isa::ArmHelium, true)] {
+        let folder = Folder::new();
+        let options = COptions { exact_sums: true, isa, is_short, ..COptions::default() };
+        let sources = sources(&module, &interface, options);
+        assert_eq!(sources.shared_kernels > 0, isa != Isa::C99);
+        build(folder.path(), &sources, &[]);
+        let found = run(folder.path(), &interface, &inputs);
+        for ((expected, kernel), found) in expected.iter().zip(&found) {
+            for number in 0..expected.len() {
+                let (want, have) = (expected.get_scalar(number), found.get_scalar(number));
+                let is_so = same(want, have);
+                assert!(is_so, "{isa:?}: {kernel}\nelement {number} is {have}, not {want}");
+            }
         }
     }
 }

@@ -59,7 +59,7 @@ pub(crate) struct Arguments {
     /// Prints what C sources take: constants, memory, operations of each kernel
     #[arg(long)]
     report: bool,
-    /// Refuses C sources that take more memory, and names the kernel that is in the way:
+    /// Looks for C sources that take no more memory, or names the kernel that is in the way:
     /// `flash=256k,ram=64k`, either or both
     #[arg(long, value_name = "LIMITS", value_parser = memory_limits)]
     memory: Option<MemoryLimits>,

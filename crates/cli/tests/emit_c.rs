@@ -136,6 +136,78 @@ fn what_does_not_fit_is_refused_before_anything_is_written() {
     }
 }
 
+/// The size in front of a row of a report.
+fn reported(report: &str, row: &str) -> u64 {
+    let line = report.lines().find(|line| line.trim_start().ends_with(row));
+    let size = line.and_then(|line| line.split_whitespace().next());
+    size.and_then(|size| size.parse().ok()).unwrap_or_else(|| panic!("{row}: {report}"))
+}
+
+#[test]
+fn less_code_is_found_where_less_flash_is_there() {
+    if !has_c_compiler() {
+        return;
+    }
+    let folder = Folder::new();
+    let model = onnx_text::parse_model(&mut Parser::new(&model_of_bytes())).expect("a model");
+    let path = folder.file("bytes.onnx");
+    std::fs::write(&path, model.encode_to_vec()).expect("writes");
+    let image = tensor::random::random(DType::I8, &[1, 3, 9, 7], 5);
+    for target in ["cortex-m7", "cortex-m55"] {
+        let read = |name: &str| tensor::npy::read(Path::new(&folder.file(name))).expect("reads");
+        let compile = |out: &str, memory: &[&str]| {
+            let out = folder.file(out);
+            let options =
+                ["compile", &path, "--emit", "c", "--target", target, "-o", &out, "--report"];
+            let printed = succeed(&[&options[..], memory].concat());
+            build_c_program(Path::new(&out), &[]);
+            run_c_program(Path::new(&out), std::slice::from_ref(&image));
+            printed
+        };
+        let usual = compile("usual", &[]);
+        let flash = reported(&usual, "flash, of which");
+        assert!(!usual.contains("written out only"), "{usual}");
+        let limit = format!("flash={},ram=64k", flash - 1);
+        let short = compile("short", &["--memory", &limit]);
+        assert!(reported(&short, "flash, of which") < flash, "{short}");
+        assert!(short.contains("loops are written out only where registers need it"), "{short}");
+        assert_eq!(read("short/y.npy").bytes(), read("usual/y.npy").bytes());
+    }
+}
+
+#[test]
+fn kernels_run_in_the_order_that_takes_least_memory() {
+    // Of two branches the model has both large values in front of both small ones.
+    let numbers = |count: usize, step: usize| {
+        let number = |at: usize| format!("{}.25", (at * step + 3) % 61);
+        (0..count).map(number).collect::<Vec<_>>().join(", ")
+    };
+    let text = format!(
+        "input x: f32[1, 6]
+        constant w: f32[6, 512] {{{}}} constant v: f32[6, 512] {{{}}}
+        constant a: f32[512, 4] {{{}}} constant b: f32[512, 4] {{{}}}
+        p = MatMul(x, w) q = MatMul(x, v) r = MatMul(p, a) s = MatMul(q, b)
+        y = Add(r, s) output y: f32[1, 4]",
+        numbers(6 * 512, 7),
+        numbers(6 * 512, 13),
+        numbers(512 * 4, 17),
+        numbers(512 * 4, 29)
+    );
+    let folder = Folder::new();
+    let model = onnx_text::parse_model(&mut Parser::new(&text)).expect("a model");
+    let path = folder.file("branches.onnx");
+    std::fs::write(&path, model.encode_to_vec()).expect("writes");
+    let out = folder.file("branches");
+    let options = ["compile", &path, "--emit", "c", "--target", "cortex-m7", "-o", &out];
+    // One large value at a time.
+    let printed = succeed(&[&options[..], &["--memory", "ram=3k", "--report"]].concat());
+    assert!(printed.contains("kernels in another order"), "{printed}");
+    let all = [&options[..], &["--memory", "ram=2k"]].concat();
+    let output = support::tilewright(folder.path(), &all);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("bytes of the arena in any plan"), "{said}");
+}
+
 #[test]
 fn given_inputs_fix_shapes_and_the_values_that_decide_shapes() {
     if !has_c_compiler() {

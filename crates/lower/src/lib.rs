@@ -35,11 +35,12 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
-use base::{Diagnostic, Diagnostics, FunctionId, Id, KernelId, ProgramId, Remark, codes};
+use base::{Arena, Diagnostic, Diagnostics, FunctionId, Id, KernelId, ProgramId, Remark, codes};
 use graph::{Function, NodeId, RegionId, ValueId};
 use loops::{Kernel, bytes_touched, operations, scratch_layout};
-use memory_plan::TurnOrder;
+use memory_plan::{Footprint, TurnOrder};
 use module::Module;
+use program::{Program, Step};
 
 use schedule::{Schedule, Trace};
 use strategies::{Cost, Naive, StrategyOptions};
@@ -139,6 +140,8 @@ pub struct Lowered {
     pub arena_bytes: u64,
     /// The most bytes that slots of the arena hold at one step.
     pub largest_live_set: u64,
+    /// Whether steps run in another order than the model's, which takes less memory at once.
+    pub is_reordered: bool,
     /// Every decision worth explaining, with its place in the function.
     pub remarks: Vec<Remark>,
 }
@@ -328,10 +331,10 @@ pub fn lower(
         Emitted::of(&specialised, module, target, options, (apart, &constants))
     };
     let emitted = apart::emit(module, &specialised, target, options, &emit)?;
-    let Emitted { mut program, kernels, regions, updates, remarks } = emitted;
+    let Emitted { mut program, mut kernels, regions, updates, remarks } = emitted;
     let turns = turn_order(target);
-    let footprint =
-        phases.time("memory plan", || memory_plan::place(&mut program, &module.kernels, turns));
+    let (footprint, is_reordered) =
+        phases.time("memory plan", || placed(&mut program, &mut kernels, &module.kernels, turns));
     if cfg!(debug_assertions) && !base::fault::is_unchecked() {
         memory_plan::check(&program, &module.kernels, turns)?;
     }
@@ -351,8 +354,44 @@ pub fn lower(
         updates,
         arena_bytes: footprint.arena as u64,
         largest_live_set: footprint.largest_live_set as u64,
+        is_reordered,
         remarks,
     })
+}
+
+/// Makes the memory plan; where memory is dear, of the better of two orders of the steps, and says
+/// whether that is another than before. `infos` are of the runs, in their order.
+fn placed(
+    program: &mut Program,
+    infos: &mut Vec<KernelInfo>,
+    kernels: &Arena<KernelId, Kernel>,
+    turns: TurnOrder,
+) -> (Footprint, bool) {
+    let order = match turns {
+        TurnOrder::Sequential => memory_plan::frugal_order(program),
+        TurnOrder::Free => None,
+    };
+    let Some(order) = order else { return (memory_plan::place(program, kernels, turns), false) };
+    let mut other = program.clone();
+    other.steps = order.iter().map(|&step| program.steps[step].clone()).collect();
+    let runs: Vec<Option<usize>> = program
+        .steps
+        .iter()
+        .scan(0, |runs, step| {
+            let is_run = matches!(step, Step::Run(_));
+            let number = is_run.then_some(*runs);
+            *runs += usize::from(is_run);
+            Some(number)
+        })
+        .collect();
+    let given = memory_plan::place(program, kernels, turns);
+    let found = memory_plan::place(&mut other, kernels, turns);
+    if found.arena >= given.arena {
+        return (given, false);
+    }
+    *program = other;
+    *infos = order.iter().filter_map(|&step| Some(infos[runs[step]?].clone())).collect();
+    (found, true)
 }
 
 /// How the turns of kernels run on a target: microcontrollers have one core, and memory is dear.

@@ -9,8 +9,9 @@
 //! Sizes are rounded up to 64 bytes.
 //!
 //! Of a program whose steps and turns run one after the other a kernel may also write over what it
-//! reads for the last time, as long as it stays behind (`trail`): then the two slots begin so far
-//! apart. Such a program is small and its memory dear, so more orders are tried.
+//! reads for the last time, as long as it stays behind (`trail`), or in its slot leaves free what
+//! the other takes: then the two slots begin so far apart. Such a program is small and its memory
+//! dear, so more orders are tried.
 //!
 //! Slots whose sizes are free lie behind those, in places one behind the other. A place has the
 //! size of its first slot; others whose lifetimes do not meet share it if they are provably no
@@ -28,7 +29,7 @@ use sym::{Expr, SymbolId};
 
 use crate::barriers::add_barriers;
 use crate::lifetime::{Lifetime, lifetimes};
-use crate::trail::distance_behind;
+use crate::trail::{Distances, distances};
 use crate::wait::waits_for_stores;
 
 /// Slots begin at multiples of this many bytes.
@@ -70,7 +71,7 @@ struct Layout {
 /// Rounds up to the alignment of slots.
 #[must_use]
 pub fn aligned(bytes: i64) -> i64 {
-    (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT
+    (bytes + ALIGNMENT - 1).div_euclid(ALIGNMENT) * ALIGNMENT
 }
 
 /// How the turns of kernels run.
@@ -82,9 +83,9 @@ pub enum TurnOrder {
     Sequential,
 }
 
-/// Where slots must begin that a kernel reads and writes at the same time: the number of bytes
-/// that the first, which it reads for the last time, begins behind the second at least.
-type Trails = BTreeMap<(usize, usize), i64>;
+/// Where slots may begin that a kernel reads and writes at the same time: how many bytes the first,
+/// which it reads for the last time, may begin behind the second.
+type Trails = BTreeMap<(usize, usize), Distances>;
 
 /// Gives every slot of the arena its offset, and the program its barriers.
 pub fn place(
@@ -273,13 +274,68 @@ fn trails(program: &Program, kernels: &Arena<KernelId, Kernel>, items: &[Item]) 
                     continue;
                 };
                 let [from, to] = [from, to].map(|number| parameters[number]);
-                if let Some(distance) = distance_behind(&kernels[run.kernel], from, to) {
-                    found.insert((first, second), distance + written_at - read_at);
+                if let Some(Distances { least, most }) = distances(&kernels[run.kernel], from, to) {
+                    let apart = written_at - read_at;
+                    // Slots begin at multiples of their alignment.
+                    let least = aligned(least + apart);
+                    let most = -aligned(-(most + apart));
+                    found.insert((first, second), Distances { least, most });
                 }
             }
         }
     });
     found
+}
+
+/// The bytes of the arena that a run takes in any memory plan, at least: its slots, less what of
+/// them can lie in one piece of memory.
+#[must_use]
+pub fn least_bytes(
+    program: &Program,
+    kernels: &Arena<KernelId, Kernel>,
+    run: &Run,
+    turns: TurnOrder,
+) -> i64 {
+    let bytes = |argument: &Argument| program.slots[argument.address.slot].bytes.as_constant();
+    let in_arena = |argument: &Argument| {
+        let place = &program.slots[argument.address.slot].place;
+        matches!(place, Place::Arena(_)).then(|| bytes(argument)).flatten()
+    };
+    let slots: BTreeMap<SlotId, i64> = (run.arguments.iter())
+        .filter_map(|argument| Some((argument.address.slot, in_arena(argument)?)))
+        .collect();
+    let kernel = &kernels[run.kernel];
+    let mut saved: BTreeMap<(SlotId, SlotId), i64> = BTreeMap::new();
+    for (to, written) in run.arguments.iter().enumerate().filter(|(_, one)| one.writes) {
+        for (from, read) in run.arguments.iter().enumerate().filter(|(_, one)| one.reads) {
+            let both = (read.address.slot, written.address.slot);
+            let (Some(&own), Some(&other)) = (slots.get(&both.0), slots.get(&both.1)) else {
+                continue;
+            };
+            if both.0 == both.1 {
+                continue;
+            }
+            let parameters = [from, to].map(|number| kernel.parameters[number]);
+            let shares = may_share(kernel, parameters[0], parameters[1]);
+            let found = (turns == TurnOrder::Sequential)
+                .then(|| distances(kernel, parameters[0], parameters[1]))
+                .flatten();
+            let offset = |argument: &Argument| argument.address.offset.as_constant().unwrap_or(0);
+            // What both have in common where the one begins so far behind the other.
+            let common = |behind: i64| (own + behind).min(other) - behind.max(0);
+            let trailing = found.map_or(0, |Distances { least, most }| {
+                let apart = offset(written) - offset(read);
+                let least = if least + apart <= 0 { own.min(other) } else { common(least + apart) };
+                let most = if most + apart >= 0 { own.min(other) } else { common(most + apart) };
+                least.max(most)
+            });
+            let most = if shares { own.min(other) } else { trailing.max(0) };
+            let known = saved.entry(both).or_insert(0);
+            *known = (*known).max(most);
+        }
+    }
+    let largest = slots.values().copied().max().unwrap_or(0);
+    largest.max(slots.values().sum::<i64>() - saved.values().sum::<i64>())
 }
 
 /// The most bytes that are live at one step.
@@ -463,11 +519,13 @@ fn best_fit(items: &[Item], order: &[usize], trails: &Trails) -> Layout {
         let barred = |&other: &usize| {
             let (start, end) = (offsets[other], offsets[other] + items[other].bytes);
             let (mut first, mut last) = (start - item.bytes, end);
-            if let Some(distance) = trails.get(&(index, other)) {
-                last = last.min(start + aligned(*distance));
+            if let Some(behind) = trails.get(&(index, other)) {
+                last = last.min(start + behind.least);
+                first = first.max(start + behind.most);
             }
-            if let Some(distance) = trails.get(&(other, index)) {
-                first = first.max(start - aligned(*distance));
+            if let Some(behind) = trails.get(&(other, index)) {
+                first = first.max(start - behind.least);
+                last = last.min(start - behind.most);
             }
             (first, last)
         };

@@ -2,9 +2,9 @@
 //! other: then the two need not lie apart, only so that nothing is written over before it was read
 //! for the last time.
 //!
-//! The kernel's outer loops are written out in time; of each moment the lowest byte that is read
-//! and the highest that is written are bounded by ranges over the inner loops. Within a moment
-//! nothing is known of the order. So the answer is sound and incomplete. (The idea is
+//! The kernel's outer loops are written out in time; of each moment the bytes that are read and
+//! those that are written are bounded by ranges over the inner loops. Within a moment nothing is
+//! known of the order. So the answer is sound and incomplete. (The idea is
 //! "diagonal memory optimisation": P. Blacker, S. Hadfield, C. P. Bridges, 2020, who find the
 //! distances by running kernels.)
 
@@ -16,20 +16,36 @@ use sym::{Expr, Range, SymbolId};
 /// The most moments that a kernel is taken apart in.
 const MOMENTS: i64 = 1 << 13;
 
-/// The bytes that a kernel touches at some moment, seen from the start of each buffer.
+/// Bytes, seen from the start of a buffer: the first, and the one behind the last.
+type Span = (i64, i64);
+
+/// The bytes that a kernel touches at some moment, and those between them.
 #[derive(Clone, Copy, Debug)]
 struct Moment {
-    /// The lowest byte that is read.
-    read: Option<i64>,
-    /// The byte behind the highest that is written.
-    written: Option<i64>,
+    read: Option<Span>,
+    written: Option<Span>,
 }
 
-/// How many bytes behind the start of `written` the parameter `read` must begin at least, so that
-/// each of its elements is read for the last time before anything is written over it; what is read
-/// may reach beyond what is written. `None` where that is not known. The least number is that of
-/// all written bytes, negative: nothing is read once something was written.
-pub(crate) fn distance_behind(kernel: &Kernel, read: BufferId, written: BufferId) -> Option<i64> {
+/// The least span with all of two.
+fn hull(known: Option<Span>, span: Span) -> Span {
+    known.map_or(span, |known| (known.0.min(span.0), known.1.max(span.1)))
+}
+
+/// How many bytes behind the start of what a kernel writes something that it reads may begin, so
+/// that each of its elements is read for the last time before anything is written over it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Distances {
+    /// At least so many: what is written follows what is read, which may reach beyond it. Where
+    /// nothing is read once something was written, that of all written bytes, negative.
+    pub(crate) least: i64,
+    /// Or at most so many, most often negative: what is read lies in front of all that is written
+    /// up to then.
+    pub(crate) most: i64,
+}
+
+/// The distances at which the parameter `read` may lie behind the start of `written`. `None` where
+/// that is not known.
+pub(crate) fn distances(kernel: &Kernel, read: BufferId, written: BufferId) -> Option<Distances> {
     let is = |buffer: BufferId, access| kernel.buffers[buffer].scope == Scope::Parameter(access);
     if !is(read, Access::Read) || !is(written, Access::Write) {
         return None;
@@ -45,15 +61,18 @@ pub(crate) fn distance_behind(kernel: &Kernel, read: BufferId, written: BufferId
     let mut time =
         Time { read: element(read)?, written: element(written)?, ranges, moments: vec![] };
     time.block(&kernel.body, 1)?;
-    let (mut lowest, mut distance) = (None::<i64>, i64::MIN);
+    let (mut later, mut all) = (None, None);
+    let mut found = Distances { least: i64::MIN, most: i64::MAX };
     for moment in time.moments.iter().rev() {
-        lowest = [lowest, moment.read].into_iter().flatten().min();
-        if let (Some(lowest), Some(written)) = (lowest, moment.written) {
-            distance = distance.max(written - lowest);
+        later = moment.read.map(|span| hull(later, span)).or(later);
+        all = moment.written.map(|span| hull(all, span)).or(all);
+        if let (Some(read), Some(written)) = (later, moment.written) {
+            found.least = found.least.max(written.1 - read.0);
+            found.most = found.most.min(written.0 - read.1);
         }
     }
-    let written = time.moments.iter().filter_map(|moment| moment.written).max().unwrap_or(0);
-    Some(distance.max(-written))
+    let end = all.map_or(0, |span| span.1);
+    Some(Distances { least: found.least.max(-end), most: found.most.min(end) })
 }
 
 /// A buffer, its strides, and the bytes of an element.
@@ -143,14 +162,14 @@ impl Time {
                 let whole = reference.index.len() == strides.len();
                 let bounds = number.bounds(&|symbol| self.ranges[symbol]);
                 is_known &= whole && bounds.min > i64::MIN && bounds.max < i64::MAX;
-                Some((bounds.min.saturating_mul(*element), bounds.max, *element))
+                let end = bounds.max.saturating_add(1).saturating_mul(*element);
+                Some((bounds.min.saturating_mul(*element), end))
             };
-            if let Some((lowest, ..)) = bytes(&self.read) {
-                moment.read = Some(moment.read.map_or(lowest, |known| known.min(lowest)));
+            if let Some(span) = bytes(&self.read) {
+                moment.read = Some(hull(moment.read, span));
             }
-            if let Some((_, last, element)) = bytes(&self.written) {
-                let end = last.saturating_add(1).saturating_mul(element);
-                moment.written = Some(moment.written.map_or(end, |known| known.max(end)));
+            if let Some(span) = bytes(&self.written) {
+                moment.written = Some(hull(moment.written, span));
             }
         });
         is_known.then_some(())
@@ -171,13 +190,12 @@ mod tests {
     fn distance(text: &str) -> Option<i64> {
         let kernel = loops::parse(text).expect("a kernel");
         let [read, written] = [kernel.parameters[0], kernel.parameters[1]];
-        let found = distance_behind(&kernel, read, written);
-        if let Some(distance) = found {
-            // What the checker says; within a statement it knows the order.
-            assert!(reads_before_writes(&kernel, read, written, distance));
-            assert!(!reads_before_writes(&kernel, read, written, distance - 2));
-        }
-        found
+        let found = distances(&kernel, read, written)?;
+        // What the checker says; within a statement it knows the order.
+        assert!(reads_before_writes(&kernel, read, written, found.least));
+        assert!(!reads_before_writes(&kernel, read, written, found.least - 2));
+        assert!(reads_before_writes(&kernel, read, written, found.most));
+        Some(found.least)
     }
 
     #[test]
@@ -211,12 +229,26 @@ mod tests {
     }
 
     #[test]
+    fn what_is_read_may_lie_in_front() {
+        // The first row is another kernel's.
+        let shifted = "kernel @k(%x: read i8[4, 4], %y: write i8[5, 4]) {
+          for j < 4 parallel { for i < 4 { %y[i + 1, j] = max(%x[i, j], %x[3 - i, j]) } } }";
+        let kernel = loops::parse(shifted).expect("a kernel");
+        let [read, written] = [kernel.parameters[0], kernel.parameters[1]];
+        let found = distances(&kernel, read, written).expect("distances");
+        assert_eq!(found.most, 4 - 16);
+        assert!(reads_before_writes(&kernel, read, written, found.most));
+        assert!(!reads_before_writes(&kernel, read, written, found.most + 4));
+    }
+
+    #[test]
     fn lanes_may_store_before_one_loads() {
         let map = "kernel @k(%x: read i8[8, 8], %y: write i8[8, 8]) {
           for i < 8 parallel { for j < 8 vector { %y[i, j] = abs(%x[i, j]) } } }";
         let kernel = loops::parse(map).expect("a kernel");
         let [read, written] = [kernel.parameters[0], kernel.parameters[1]];
-        assert_eq!(distance_behind(&kernel, read, written), Some(8));
+        let found = distances(&kernel, read, written);
+        assert_eq!(found, Some(Distances { least: 8, most: -64 }));
         assert!(reads_before_writes(&kernel, read, written, 8));
         assert!(!reads_before_writes(&kernel, read, written, 7));
     }

@@ -53,7 +53,7 @@ pub fn emit_c(
 ) -> Result<Option<MemoryReport>> {
     let (source, name, inputs) = deployed_source(model.as_ref(), options, inputs)?;
     let request = DeploymentRequest { source: &source, options, name: &name, inputs: &inputs };
-    let model = compile_to_c(request, chosen.fold_setup)?;
+    let model = compile_within(request, chosen)?;
     match &model.report {
         Some(report) => report.check(chosen.limits)?,
         None if chosen.limits != MemoryLimits::default() => return Err(no_bound().into()),
@@ -103,6 +103,12 @@ impl CModel {
 /// # Errors
 /// What is wrong with the model, its inputs or the options; see [`emit_c`].
 pub fn compile_to_c(request: DeploymentRequest<'_>, fold_setup: bool) -> Result<CModel> {
+    compile_within(request, SourceOptions { fold_setup, ..SourceOptions::default() })
+}
+
+/// As [`compile_to_c`]; where the code is too large for the limits, loops are written out only
+/// where that takes less.
+fn compile_within(request: DeploymentRequest<'_>, chosen: SourceOptions) -> Result<CModel> {
     let options = request.options;
     // C code runs anywhere, so the machine has no say.
     let target = match options.target {
@@ -112,14 +118,44 @@ pub fn compile_to_c(request: DeploymentRequest<'_>, fold_setup: bool) -> Result<
     let LoweredModel { setup, main, interface, contract } = lowered(&request, &target)?;
     let (most_turns, isa) = (options.limits.turns, target.isa);
     let c_options = backend_c::COptions { most_turns, isa, ..Default::default() };
-    let setup = match fold_setup || target.is_microcontroller() {
+    let setup = match chosen.fold_setup || target.is_microcontroller() {
         true => CSetup::Folded(folded(&setup, options)?),
         false => CSetup::Run(c_program(&setup)),
     };
-    let code = match &main {
-        LoweredMain::Program(main) => {
-            backend_c::emit(&setup, c_program(main), &interface, c_options)?
+    let emit = |is_short: bool| {
+        let c_options = backend_c::COptions { is_short, ..c_options };
+        sources(&setup, &main, &interface, c_options)
+    };
+    let report = |code: &CSources, is_short: bool| {
+        let mut report = MemoryReport::of(&main, &interface, code)?;
+        if is_short {
+            report.means.push("loops are written out only where registers need it".to_owned());
         }
+        Some(report)
+    };
+    let mut code = emit(false)?;
+    let mut own = report(&code, false);
+    let is_over = |own: &MemoryReport| chosen.limits.flash.is_some_and(|most| own.flash() > most);
+    if own.as_ref().is_some_and(is_over) {
+        let short = emit(true)?;
+        if short.code_bytes < code.code_bytes {
+            own = report(&short, true);
+            code = short;
+        }
+    }
+    let is_plan = matches!(main, LoweredMain::Plan(..));
+    Ok(CModel { code, interface, contract, is_plan, report: own })
+}
+
+/// The sources of what has been lowered.
+fn sources(
+    setup: &CSetup<'_>,
+    main: &LoweredMain,
+    interface: &Interface,
+    c_options: backend_c::COptions,
+) -> Result<CSources> {
+    match main {
+        LoweredMain::Program(main) => backend_c::emit(setup, c_program(main), interface, c_options),
         LoweredMain::Plan(function, lowered) => {
             let mut segments = BTreeMap::new();
             for (id, inputs, lowered) in lowered {
@@ -128,15 +164,9 @@ pub fn compile_to_c(request: DeploymentRequest<'_>, fold_setup: bool) -> Result<
                 segments.insert(*id, backend_c::CSegment { code, inputs: *inputs, checks });
             }
             let plan = backend_c::CPlan { function, segments };
-            backend_c::emit_plan(&setup, &plan, &interface, c_options)?
+            backend_c::emit_plan(setup, &plan, interface, c_options)
         }
-    };
-    let is_plan = matches!(main, LoweredMain::Plan(..));
-    let report = code.sizes.1.and_then(|arena| {
-        let sizes = (code.sizes.0, arena);
-        MemoryReport::of(&main, &interface, sizes, code.are_weights_inside)
-    });
-    Ok(CModel { code, interface, contract, is_plan, report })
+    }
 }
 
 /// What cannot be held to limits.

@@ -35,7 +35,21 @@ const PAIRS: &[(&str, PairHelper, &str)] = &[(
     include_str!("c/dot_i8_4_pair.c"),
 )];
 
+/// Names of instructions, with the helper for operands that both begin at a whole word, which are
+/// vectors of the core's.
+const ALIGNED: &[(&str, &str, &str)] =
+    &[("dot_i8_16", "tw_dot_i8_16_aligned", include_str!("c/dot_i8_16_aligned.c"))];
+
 impl Helpers {
+    /// The helper for an instruction both operands of which begin at a whole word, if that makes a
+    /// difference.
+    pub(crate) fn aligned_instruction(&mut self, name: &str) -> Option<String> {
+        let (_, helper, text) = ALIGNED.iter().find(|row| row.0 == name)?;
+        self.helium();
+        self.instruction(name)?;
+        Some(self.define((*helper).to_owned(), |_, _| (*text).to_owned()))
+    }
+
     /// The helpers for two lanes of an instruction, if there are some.
     pub(crate) fn instruction_pair(&mut self, name: &str) -> Option<PairHelper> {
         let helper = PAIRS.iter().find(|row| row.0 == name)?;

@@ -5,6 +5,15 @@
 typedef int32x4_t tw_i32x4 __attribute__((may_alias, aligned(4)));
 typedef float32x4_t tw_f32x4 __attribute__((may_alias, aligned(4)));
 
+/* A vector of four numbers, two of which an instruction moves. */
+static inline int32x4_t tw_i32x4_of(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+  int32x4_t all;
+  __asm("vmov %q0[2], %q0[0], %1, %3\n\tvmov %q0[3], %q0[1], %2, %4"
+        : "=&w"(all) : "r"(a), "r"(b), "r"(c), "r"(d));
+  return all;
+}
+
 /* Truncated and saturated, in the low bits of each lane; of NaN, 0. */
 static inline int32x4_t tw_i16_of_f32x4(float32x4_t x)
 {
