@@ -45,7 +45,8 @@ def layers(path, target, given):
 
     model = onnx.load(path)
     inputs = common.inputs_of(path, given.dim)
-    ends = [n for n in model.graph.node if n.op_type in QUANTISED | EXACT and not is_of_constants(n, model)]
+    ends = [node for node in model.graph.node if node.op_type in QUANTISED | EXACT]
+    ends = [node for node in ends if not is_of_constants(node, model)]
     exact = {name for node in ends if node.op_type in EXACT for name in node.output}
     cut = [name for node in ends if node.op_type in QUANTISED for name in node.output if name]
     shown = cut + sorted(exact)
@@ -60,8 +61,8 @@ def layers(path, target, given):
             if not parts.exists():
                 onnx.save(in_parts(model, cut, shown, wanted), parts)
             fed = values | {given_name(name): wanted[name] for name in cut}
-            names = unread_removed(parts, fed)
-            found = accuracy.run(parts, names, list(wanted), target, given.threads, given)
+            fed = those_read(parts, fed)
+            found = accuracy.run(parts, fed, list(wanted), target, given.threads, given)
             for name, value in wanted.items():
                 if np.issubdtype(value.dtype, np.floating):
                     if name in outputs:
@@ -93,7 +94,8 @@ def with_outputs(model, names):
     wider = onnx.ModelProto()
     wider.CopyFrom(model)
     own = {value.name for value in model.graph.output}
-    wider.graph.output.extend(onnx.helper.make_empty_tensor_value_info(n) for n in names if n not in own)
+    new = [name for name in names if name not in own]
+    wider.graph.output.extend(map(onnx.helper.make_empty_tensor_value_info, new))
     return wider
 
 
@@ -118,7 +120,8 @@ def in_parts(model, cut, shown, values):
     return parts
 
 
-def unread_removed(path, values):
+def those_read(path, values):
+    """The values that are inputs of a model."""
     import onnx
 
     inputs = {value.name for value in onnx.load(path).graph.input}

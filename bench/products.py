@@ -178,10 +178,10 @@ def report(result):
             times = [row["ms"]["tilewright"], row["ms"][peer.lower()]]
             shape = " x ".join(map(str, row["shape"]))
             rows.append([shape, *times, f"{rate:.1f}", f"{row['peer_over_ours']:.2f}", row["load"]])
-        header = ["product", "Tilewright ms", f"{peer} ms", f"our {unit}", f"{peer} over ours", "load"]
+        header = ["product", "Tilewright ms", f"{peer} ms", f"our {unit}", f"{peer} over ours"]
         ratios = [row["peer_over_ours"] for row in result[kind]]
         mean = f"Geometric mean {statistics.geometric_mean(ratios):.3f}, least {min(ratios):.3f}."
-        parts += [f"## {name}", common.table(header, rows), mean]
+        parts += [f"## {name}", common.table([*header, "load"], rows), mean]
     if result["peak"]:
         figures = result["peak"]["figures"].items()
         ceilings = [f"{key} {figure['one_thread']:.1f} {figure['unit']}" for key, figure in figures]
