@@ -1,5 +1,5 @@
-//! How far a quantised model is from the float one, and the layers that must have more bits, or stay
-//! float, for less.
+//! How far a quantised model is from the float one, and the layers that must have more bits, or
+//! stay float, for less.
 
 use std::collections::BTreeMap;
 use std::fmt;
