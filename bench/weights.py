@@ -6,8 +6,9 @@
 
 Each product is measured in a process of its own, and so is a C program (gcc, AVX-512) that reads as
 many bytes as the weights and their scales have in the file, by turns; both from pages of 4 KiB, and
-the reader from pages of 2 MiB, too. Printed are the least times of all rounds, and the median of
-the quotients of reader and product within a round.
+the reader from pages of 2 MiB, too. Products of many rows have beside them the product of the same
+extents with floats for weights, in bf16. Printed are the least times of all rounds, and the median
+of the quotients of what stands beside and product within a round.
 """
 
 import pathlib
@@ -19,6 +20,7 @@ import sys
 import tempfile
 
 import common
+import products
 from common import Failed
 
 READER = r"""
@@ -62,7 +64,11 @@ int main(int count, char **words) {
 }
 """
 
-# Rows, terms, columns, block, bits, and what is said of the data.
+# Rows from which a product is one of arithmetic, not of reading.
+MANY = 16
+
+# Rows, terms, columns, block, bits, and what is said of the data: of `--activations`, or
+# `--precision`.
 PRODUCTS = [
     (1, 8192, 16384, 32, 4, "int8"),
     (1, 8192, 16384, 32, 4, "as-given"),
@@ -75,6 +81,10 @@ PRODUCTS = [
     (4, 8192, 16384, 32, 4, "int8"),
     (8, 8192, 16384, 32, 4, "int8"),
     (128, 4096, 4096, 32, 4, "int8"),
+    (128, 4096, 4096, 32, 4, "bf16"),
+    (128, 4096, 4096, 32, 4, "as-given"),
+    (128, 4096, 4096, 32, 8, "int8"),
+    (128, 4096, 4096, 32, 8, "bf16"),
 ]
 
 
@@ -90,11 +100,17 @@ def main():
         build = ["gcc", "-O3", "-march=native", folder / "reader.c", "-o", reader]
         subprocess.run(build, check=True)
         for product in PRODUCTS:
-            path = folder / "product.onnx"
+            path, floats = folder / "product.onnx", folder / "floats.onnx"
             stored = save(product, path)
+            rows, terms, columns = product[:3]
+            if rows >= MANY:
+                products.save((rows, terms, columns), "constant", floats)
             rounds = []
             for _ in range(given.rounds):
                 took = ours(given.tilewright, path, product[-1])
+                if rows >= MANY:
+                    rounds.append([took, ours(given.tilewright, floats, "bf16")])
+                    continue
                 read = [float(output([reader, stored, huge])) for huge in (0, 1)]
                 rounds.append([took, *read])
             result["products"].append({"product": product, "bytes": stored, "rounds": rounds})
@@ -131,13 +147,14 @@ def save(product, path):
     return weights.nbytes + scales.nbytes
 
 
-def ours(binary, path, activations):
+def ours(binary, path, data):
     """Milliseconds of a run: the fastest by the clock or, where the machine is shared and that is
     more, the processor's time of all runs but for what a shorter series took."""
     series = []
     for seconds in (0.2, 1.0):
         begin = resource.getrusage(resource.RUSAGE_CHILDREN)
-        words = [binary, "bench", path, "--threads", 1, "--activations", activations]
+        option = "--precision" if data == "bf16" else "--activations"
+        words = [binary, "bench", path, "--threads", 1, option, data]
         text = output([*words, "--seconds", seconds])
         end = resource.getrusage(resource.RUSAGE_CHILDREN)
         took = end.ru_utime - begin.ru_utime + end.ru_stime - begin.ru_stime
@@ -156,23 +173,25 @@ def output(command):
 
 
 def row(found):
-    rows, terms, columns, block, bits, activations = found["product"]
-    took, read, huge = (min(times) for times in zip(*found["rounds"]))
-    share = statistics.median(one[1] / one[0] for one in found["rounds"])
-    of_huge = statistics.median(one[2] / one[0] for one in found["rounds"])
+    rows, terms, columns, block, bits, data = found["product"]
+    took, *beside = (min(times) for times in zip(*found["rounds"]))
+    cells = [f"{rows} x {terms} x {columns}", f"{bits}, {block}", data, f"{took:.3f}"]
+    for number, least in enumerate(beside, 1):
+        share = statistics.median(one[number] / one[0] for one in found["rounds"])
+        cells += [f"{least:.3f}", f"{share:.2f}"]
+    if len(beside) == 1:
+        cells[4:4] = [""] * 4
+    else:
+        cells += [""] * 2
     operations = 2e-9 * rows * terms * columns / (1e-3 * took)
-    return (
-        f"| {rows} x {terms} x {columns} | {bits}, {block} | {activations} | {took:.3f} "
-        f"| {read:.3f} | {share:.2f} | {huge:.3f} | {of_huge:.2f} | {operations:.0f} |"
-    )
+    return "| " + " | ".join([*cells, f"{operations:.0f}"]) + " |"
 
 
 def report(result):
-    head = (
-        "| product | bits, block | data | ms | reader, ms | of it | of pages of 2 MiB, ms | of it "
-        "| GOP/s |"
-    )
-    return "\n".join([head, "|---" * 9 + "|", *map(row, result["products"])])
+    head = ["product", "bits, block", "data", "ms", "reader, ms", "of it", "of pages of 2 MiB, ms"]
+    head += ["of it", "product of bf16, ms", "of it", "GOP/s"]
+    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
+    return "\n".join([*lines, *map(row, result["products"])])
 
 
 if __name__ == "__main__":

@@ -236,6 +236,35 @@ def engram():
             yield inputs, {}, [1, int(both)]
 
 
+# --- strings ---
+
+WORDS = ["a", "", "Straße", "two words", "tile-wright", "x,y;z", "naïve 東京", "a  b", " lead", "0"]
+
+
+def text(*shape):
+    """Strings of few words."""
+    return np.array([WORDS[rng.integers(len(WORDS))] for _ in range(int(np.prod(shape)))], object).reshape(shape)
+
+
+@cases("MurmurHash3")
+def murmur():
+    for positive_only in [0, 1]:
+        for values in [i(-9, 9, 4), i(-9, 9, 2, 3, dtype=np.int64), i(0, 9, 5, dtype=np.uint32), f(3, 2), f(4, dtype=np.float64), text(6), text(2, 3)]:
+            yield [values], {"seed": int(rng.integers(0, 1000)), "positive": positive_only}
+
+
+@cases("Tokenizer")
+def tokenizer():
+    for mark in [0, 1]:
+        base = {"mark": mark, "pad_value": "#", "mincharnum": 1}
+        yield [text(4)], {**base, "separators": [" "]}
+        yield [text(2, 3)], {**base, "separators": [" ", ","]}
+        yield [text(5)], {**base, "separators": [""]}
+        yield [text(5)], {**base, "tokenexp": "[a-z]+"}
+        yield [text(3)], {**base, "tokenexp": "."}
+        yield [text(2, 2)], {**base, "mincharnum": 2, "separators": [" "]}
+
+
 # --- products and convolutions ---
 
 FUNCTIONS = [

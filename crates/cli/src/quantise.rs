@@ -95,6 +95,8 @@ pub(crate) struct Arguments {
     keep_float: Vec<String>,
 
     /// Leaves layers in float until no more is lost: cosine=, error= or class=
+    ///
+    /// Where weights are stored in 4 bits, layers are stored in 8 bits first.
     #[arg(long, value_name = "METRIC=VALUE")]
     max_loss: Option<Loss>,
 }

@@ -6,19 +6,19 @@
 //! before: what clamps make of noise has a mean, too, and goes on to where they are read. The model
 //! is compiled once for that, with what is added to biases as inputs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use base::Result;
 use tensor::{DType, Tensor};
 use tilewright::compiled::DecodedModel;
 use tilewright::compiled::proto::ValueInfoProto;
 
-use crate::Maker;
 use crate::calibrate::{Values, Watched};
 use crate::draft::{Draft, node};
 use crate::operators::{Role, role};
 use crate::plan::{Product, name_of};
 use crate::weights::Grid;
+use crate::{LayerChoice, Maker};
 
 /// What is added to the bias of each layer, by its name.
 pub(crate) type Corrections = BTreeMap<String, Vec<f64>>;
@@ -60,16 +60,16 @@ impl Sums {
 }
 
 impl Maker<'_> {
-    /// What is to be added to the biases of a model whose layers stay float where these say so.
+    /// What is to be added to the biases of a model of a choice.
     ///
     /// # Errors
     /// Those of compiling and running both models.
     pub(crate) fn corrections(
         &self,
         products: &[Product],
-        keep_float: &BTreeSet<String>,
+        choice: &LayerChoice,
     ) -> Result<Corrections> {
-        let (model, layers) = self.correctable(products, keep_float)?;
+        let (model, layers) = self.correctable(products, choice)?;
         let names = |which: usize| layers.iter().map(|it| it.products[which].clone()).collect();
         let options = &self.settings.options;
         let mut right: Vec<Sums> = layers.iter().map(|_| Sums::default()).collect();
@@ -107,10 +107,10 @@ impl Maker<'_> {
     fn correctable(
         &self,
         products: &[Product],
-        keep_float: &BTreeSet<String>,
+        choice: &LayerChoice,
     ) -> Result<(DecodedModel, Vec<Corrected>)> {
         let float = Draft::of(self.float)?;
-        let mut draft = Draft::of(&self.make(keep_float, &Corrections::new())?.model)?;
+        let mut draft = Draft::of(&self.make(choice, &Corrections::new())?.model)?;
         let mut layers = Vec::new();
         for product in products {
             let of = &float.nodes()[product.node];

@@ -47,6 +47,7 @@ use crate::correct::Corrections;
 use crate::draft::Draft;
 use crate::plan::{Layer, Plan};
 use crate::ranges::Range;
+use crate::stored::{Compensated, Storing};
 
 /// How to quantise a model.
 #[derive(Clone, Debug)]
@@ -64,7 +65,8 @@ pub struct QuantiseOptions {
     pub compensate: bool,
     /// Layers that stay float, by name.
     pub keep_float: BTreeSet<String>,
-    /// What may be lost at most: layers that lose most stay float until the samples show no more.
+    /// What may be lost at most: layers that lose most are stored in 8 bits instead of fewer, or
+    /// stay float, until the samples show no more.
     pub most: Option<Loss>,
     /// How the models are compiled that calibrate and measure.
     pub options: Options,
@@ -138,8 +140,9 @@ pub fn quantise(
         float = equalise::equalise(&float, (samples, &settings.options))?;
     }
     let maker = Maker::new(&float, samples, settings)?;
-    let made = maker.made(&settings.keep_float)?;
-    let report = maker.report(&made, &settings.keep_float)?;
+    let choice = LayerChoice { float: settings.keep_float.clone(), ..LayerChoice::default() };
+    let made = maker.made(&choice)?;
+    let report = maker.report(&made, &choice)?;
     let Some(most) = settings.most else { return Ok(Quantised { model: made.model, report }) };
     maker.within(most, Quantised { model: made.model, report })
 }
@@ -153,6 +156,15 @@ pub(crate) struct Made {
     pub(crate) rounded: BTreeMap<String, String>,
 }
 
+/// The layers that are not as the scheme says, by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LayerChoice {
+    /// Those that stay float.
+    pub(crate) float: BTreeSet<String>,
+    /// Those whose weights are stored in 8 bits, where others have fewer.
+    pub(crate) bytes: BTreeSet<String>,
+}
+
 /// All that versions of a quantised model share.
 pub(crate) struct Maker<'a> {
     pub(crate) float: &'a DecodedModel,
@@ -160,6 +172,7 @@ pub(crate) struct Maker<'a> {
     pub(crate) settings: &'a QuantiseOptions,
     ranges: BTreeMap<String, Range>,
     moments: Moments,
+    compensated: Compensated,
 }
 
 impl<'a> Maker<'a> {
@@ -194,17 +207,18 @@ impl<'a> Maker<'a> {
             }
             false => Moments::new(),
         };
-        Ok(Maker { float, samples, settings, ranges, moments })
+        let compensated = Compensated::default();
+        Ok(Maker { float, samples, settings, ranges, moments, compensated })
     }
 
-    /// The model with these layers in float, and biases corrected where that is asked for.
-    pub(crate) fn made(&self, keep_float: &BTreeSet<String>) -> Result<Made> {
+    /// The model of a choice, and biases corrected where that is asked for.
+    pub(crate) fn made(&self, choice: &LayerChoice) -> Result<Made> {
         let is_corrected = self.settings.scheme == Scheme::Static && self.settings.correct_bias;
         let corrections = match is_corrected {
-            true => self.corrections(&self.plan(keep_float)?.products, keep_float)?,
+            true => self.corrections(&self.plan(&choice.float)?.products, choice)?,
             false => Corrections::new(),
         };
-        self.make(keep_float, &corrections)
+        self.make(choice, &corrections)
     }
 
     /// What becomes bytes where these layers stay float.
@@ -213,22 +227,31 @@ impl<'a> Maker<'a> {
         plan::plan(&Draft::of(self.float)?, &floats, keep_float)
     }
 
-    /// The model with these layers in float, and these corrections of biases.
-    pub(crate) fn make(
-        &self,
-        keep_float: &BTreeSet<String>,
-        corrections: &Corrections,
-    ) -> Result<Made> {
+    /// The model of a choice, with these corrections of biases.
+    pub(crate) fn make(&self, choice: &LayerChoice, corrections: &Corrections) -> Result<Made> {
+        let keep_float = &choice.float;
         let mut draft = Draft::of(self.float)?;
         let (layers, rounded): (Vec<Layer>, BTreeMap<String, String>) = match self.settings.scheme {
             Scheme::Weights { dtype, block } => {
-                let how = (&stored::constant_of as &stored::Choice, &self.moments);
-                (stored::store(&mut draft, keep_float, (dtype, block), how)?, BTreeMap::new())
+                let how = Storing {
+                    operand: &stored::constant_of,
+                    dtype,
+                    block,
+                    moments: &self.moments,
+                    compensated: &self.compensated,
+                };
+                (stored::store(&mut draft, choice, &how)?, BTreeMap::new())
             }
             Scheme::Dynamic => {
                 let mut layers = dynamic::rewrite(&mut draft, keep_float)?;
-                let how = (&stored::table_of as &stored::Choice, &self.moments);
-                layers.extend(stored::store(&mut draft, keep_float, (DType::I8, None), how)?);
+                let how = Storing {
+                    operand: &stored::table_of,
+                    dtype: DType::I8,
+                    block: None,
+                    moments: &self.moments,
+                    compensated: &self.compensated,
+                };
+                layers.extend(stored::store(&mut draft, choice, &how)?);
                 (layers, BTreeMap::new())
             }
             Scheme::Static => {

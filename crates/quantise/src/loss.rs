@@ -1,12 +1,19 @@
-//! How far a quantised model is from the float one, and the layers that must stay float for less.
+//! How far a quantised model is from the float one, and the layers that must have more bits, or
+//! stay float, for less.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
 use base::{Diagnostic, Result, codes};
 
-use crate::{Maker, Quantised, Report};
+use tensor::DType;
+
+use crate::draft::Draft;
+use crate::plan::name_of;
+use crate::report::OutputError;
+use crate::stored::constant_of;
+use crate::{LayerChoice, Maker, Quantised, Scheme};
 
 /// A loss that is not to be passed.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -57,10 +64,10 @@ impl fmt::Display for Loss {
 }
 
 impl Loss {
-    /// What a report shows of it: that of the worst output.
+    /// What outputs show of it: that of the worst.
     #[must_use]
-    pub fn of(&self, report: &Report) -> f64 {
-        let each = report.outputs.iter().map(|output| match self.metric {
+    pub fn of(&self, outputs: &[OutputError]) -> f64 {
+        let each = outputs.iter().map(|output| match self.metric {
             Metric::Cosine => 1.0 - output.least_cosine,
             Metric::Error => output.error,
             Metric::Class => output.other_classes,
@@ -70,36 +77,89 @@ impl Loss {
 }
 
 impl Maker<'_> {
-    /// A model within a loss: with the fewest layers in float, taken in the order of the error
-    /// that each brings by itself. More layers in float are taken to lose no more; the model that
-    /// is given was measured.
+    /// A model within a loss: with the fewest layers in 8 bits, where weights are stored in fewer,
+    /// or else with the fewest in float. These are taken in the order of the error that each brings
+    /// by itself, those by that of its noise over the bytes that it would take. More of them are
+    /// taken to lose no more; the model that is given was measured.
     pub(crate) fn within(&self, most: Loss, whole: Quantised) -> Result<Quantised> {
-        if most.of(&whole.report) <= most.most {
+        if most.of(&whole.report.outputs) <= most.most {
             return Ok(whole);
         }
         let mut order: Vec<(f64, String)> =
             whole.report.layers.iter().map(|row| (row.own_error, row.name.clone())).collect();
         order.sort_by(|a, b| b.0.total_cmp(&a.0));
-        let (mut too_few, mut enough, mut best) = (0, order.len() + 1, None);
-        while too_few + 1 < enough {
-            let count = (too_few + enough) / 2;
-            let mut keep: BTreeSet<String> = self.settings.keep_float.clone();
-            keep.extend(order[..count].iter().map(|(_, name)| name.clone()));
-            let made = self.made(&keep)?;
-            let report = self.report(&made, &keep)?;
-            if most.of(&report) <= most.most {
-                enough = count;
-                best = Some(Quantised { model: made.model, report });
-            } else {
-                too_few = count;
+        let order: Vec<String> = order.into_iter().map(|(_, name)| name).collect();
+        let mut base =
+            LayerChoice { float: self.settings.keep_float.clone(), ..LayerChoice::default() };
+        let is_short = matches!(
+            self.settings.scheme, Scheme::Weights { dtype, .. } if dtype.bits() < DType::I8.bits()
+        );
+        if is_short {
+            let in_bytes = |names: &[String]| {
+                let bytes = names.iter().cloned().collect();
+                LayerChoice { bytes, ..base.clone() }
+            };
+            let sizes = self.sizes()?;
+            let size = |name: &String| sizes.get(name).copied().unwrap_or(1).max(1) as f64;
+            let rows = whole.report.layers.iter();
+            let mut gains: Vec<(f64, String)> = rows
+                .map(|row| (row.own_error.powi(2) / size(&row.name), row.name.clone()))
+                .collect();
+            gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+            let gains: Vec<String> = gains.into_iter().map(|(_, name)| name).collect();
+            if let Some(found) = self.fewest(most, &gains, &in_bytes)? {
+                return Ok(found);
             }
+            base = in_bytes(&order);
         }
-        best.ok_or_else(|| {
+        let in_float = |names: &[String]| {
+            let mut choice = base.clone();
+            choice.float.extend(names.iter().cloned());
+            choice.bytes.retain(|name| !choice.float.contains(name));
+            choice
+        };
+        self.fewest(most, &order, &in_float)?.ok_or_else(|| {
             Diagnostic::error(codes::BAD_CALIBRATION, format!("no model is within {most}"))
                 .at("--max-loss")
                 .because("even with all layers in float the samples show more")
                 .remedy("allow more, or calibrate with more samples")
                 .into()
         })
+    }
+
+    /// Elements of the constants that layers have stored, by the layer's name.
+    fn sizes(&self) -> Result<BTreeMap<String, usize>> {
+        let draft = Draft::of(self.float)?;
+        let mut sizes = BTreeMap::new();
+        for node in draft.nodes() {
+            let name = constant_of(node).and_then(|(operand, _)| node.input.get(operand));
+            let constant = name.map(|name| draft.constant(name)).transpose()?.flatten();
+            sizes.extend(constant.map(|constant| (name_of(node), constant.len())));
+        }
+        Ok(sizes)
+    }
+
+    /// The model within a loss with the fewest of these layers chosen, the first ones; none where
+    /// all of them are too few.
+    fn fewest(
+        &self,
+        most: Loss,
+        order: &[String],
+        choice: &dyn Fn(&[String]) -> LayerChoice,
+    ) -> Result<Option<Quantised>> {
+        let (mut too_few, mut enough, mut best) = (0, order.len() + 1, None);
+        while too_few + 1 < enough {
+            let count = (too_few + enough) / 2;
+            let made = self.made(&choice(&order[..count]))?;
+            if most.of(&self.output_errors(&made)?) <= most.most {
+                enough = count;
+                best = Some(made);
+            } else {
+                too_few = count;
+            }
+        }
+        let Some(made) = best else { return Ok(None) };
+        let report = self.report(&made, &choice(&order[..enough]))?;
+        Ok(Some(Quantised { model: made.model, report }))
     }
 }

@@ -15,7 +15,7 @@ use tilewright::compiled::proto::{ModelProto, NodeProto};
 
 use crate::calibrate::{Values, watch};
 use crate::plan::name_of;
-use crate::{Made, Maker};
+use crate::{LayerChoice, Made, Maker};
 
 /// What a layer loses.
 #[derive(Clone, Debug, PartialEq)]
@@ -60,6 +60,8 @@ pub struct Report {
     pub layers: Vec<LayerError>,
     /// The layers that stay float.
     pub float: Vec<String>,
+    /// The layers that are stored in 8 bits because fewer lose too much.
+    pub bytes: Vec<String>,
     /// The outputs.
     pub outputs: Vec<OutputError>,
     /// How many samples were measured.
@@ -115,9 +117,11 @@ fn largest(row: &[f64]) -> usize {
 
 impl Maker<'_> {
     /// Measures a model that was made.
-    pub(crate) fn report(&self, made: &Made, keep_float: &BTreeSet<String>) -> Result<Report> {
-        let float = keep_float.iter().cloned().collect();
-        let mut report = Report { float, samples: self.samples.len(), ..Report::default() };
+    pub(crate) fn report(&self, made: &Made, choice: &LayerChoice) -> Result<Report> {
+        let [float, bytes] = [&choice.float, &choice.bytes].map(|it| it.iter().cloned().collect());
+        let outputs = self.output_errors(made)?;
+        let mut report =
+            Report { float, bytes, outputs, samples: self.samples.len(), ..Report::default() };
         if self.samples.is_empty() {
             return Ok(report);
         }
@@ -131,12 +135,20 @@ impl Maker<'_> {
                 own_cosine: sums.cosine(),
             });
         }
-        for (name, (sums, least_cosine)) in self.at_outputs(made)? {
+        Ok(report)
+    }
+
+    /// What each output of a model that was made loses; nothing where there are no samples.
+    pub(crate) fn output_errors(&self, made: &Made) -> Result<Vec<OutputError>> {
+        if self.samples.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self.at_outputs(made)?.into_iter().map(|(name, (sums, least_cosine))| {
             let other_classes = sums.other_rows as f64 / sums.rows.max(1) as f64;
             let (error, cosine) = (sums.error(), sums.cosine());
-            report.outputs.push(OutputError { name, error, cosine, least_cosine, other_classes });
-        }
-        Ok(report)
+            OutputError { name, error, cosine, least_cosine, other_classes }
+        });
+        Ok(found.collect())
     }
 
     /// What each layer loses by itself.
@@ -253,7 +265,7 @@ fn shortened(name: &str) -> String {
 
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let names = self.layers.iter().map(|row| &row.name).chain(&self.float);
+        let names = self.layers.iter().map(|row| &row.name).chain(&self.float).chain(&self.bytes);
         let width = names.map(|name| name.chars().count()).max().unwrap_or(0);
         let width = width.clamp("layer".len(), WIDEST);
         if !self.layers.is_empty() {
@@ -266,6 +278,9 @@ impl fmt::Display for Report {
         }
         for name in &self.float {
             writeln!(f, "{:width$}  stays float", shortened(name))?;
+        }
+        for name in &self.bytes {
+            writeln!(f, "{:width$}  is stored in 8 bits", shortened(name))?;
         }
         for row in &self.outputs {
             let OutputError { name, cosine, least_cosine, other_classes, .. } = row;
@@ -300,6 +315,7 @@ impl Report {
         json!({
             "layers": self.layers.iter().map(layer).collect::<Vec<_>>(),
             "float": self.float,
+            "bytes": self.bytes,
             "outputs": self.outputs.iter().map(output).collect::<Vec<_>>(),
             "samples": self.samples,
         })

@@ -4,14 +4,17 @@
 //! Neighbours along a sum, or in a row of a table, have a scale together; where their extent is no
 //! whole number of blocks, the block is the greatest divisor that is no larger. Tables that are
 //! small beside all constants are stored in bytes, where shorter integers are asked for: what they
-//! lose reaches every layer, and bytes of them are few.
+//! lose reaches every layer, and bytes of them are few. Layers that lose too much have bytes, too,
+//! with a scale a result: beside those, scales of blocks would take more than they give.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 use base::Result;
 use tensor::DType;
 use tilewright::compiled::proto::{NodeProto, TensorProto};
 
+use crate::LayerChoice;
 use crate::compensate::{Moments, compensate, inverse_factor};
 use crate::draft::{Draft, integer, integer_of, is_own, node};
 use crate::operators::{Role, role};
@@ -21,8 +24,21 @@ use crate::weights::{Grid, nearest, scale_of};
 /// How many times a table is contained in all constants at least, to be stored in bytes.
 const SMALL: usize = 64;
 
-/// Which operand of a node can be stored, and its axis of results.
-pub(crate) type Choice = dyn Fn(&NodeProto) -> Option<(usize, i64)>;
+/// Scales and weights of layers that make up for each other, by the layer's name and the type: what
+/// was found for one version of a model serves all.
+pub(crate) type Compensated = RefCell<BTreeMap<(String, DType), (Vec<f32>, Vec<f32>)>>;
+
+/// How constants are stored.
+pub(crate) struct Storing<'a> {
+    /// Which operand of a node can be stored, and its axis of results.
+    pub(crate) operand: &'a dyn Fn(&NodeProto) -> Option<(usize, i64)>,
+    /// The type of the integers.
+    pub(crate) dtype: DType,
+    /// How many neighbours have a scale together; none for one a result.
+    pub(crate) block: Option<usize>,
+    pub(crate) moments: &'a Moments,
+    pub(crate) compensated: &'a Compensated,
+}
 
 /// Where the weights of a layer are of which each result is a sum of products.
 pub(crate) struct Layout {
@@ -63,21 +79,20 @@ impl Layout {
 /// Weights make up for each other where moments are known of what they are multiplied by.
 pub(crate) fn store(
     draft: &mut Draft,
-    keep_float: &BTreeSet<String>,
-    (dtype, block): (DType, Option<usize>),
-    (choice, moments): (&Choice, &Moments),
+    choice: &LayerChoice,
+    how: &Storing<'_>,
 ) -> Result<Vec<Layer>> {
     let (mut layers, mut front) = (Vec::new(), Vec::new());
-    let mut stored: BTreeMap<(String, usize, usize, String), String> = BTreeMap::new();
+    let mut stored: BTreeMap<(String, usize, usize, DType, String), String> = BTreeMap::new();
     let elements =
         |it: &TensorProto| -> usize { it.dims.iter().map(|&it| it.max(0) as usize).product() };
     let all: usize = draft.proto.body().initializer.iter().map(elements).sum();
     for number in 0..draft.nodes().len() {
         let of = draft.nodes()[number].clone();
-        if keep_float.contains(&name_of(&of)) {
+        if choice.float.contains(&name_of(&of)) {
             continue;
         }
-        let Some((operand, results)) = choice(&of) else { continue };
+        let Some((operand, results)) = (how.operand)(&of) else { continue };
         let Some(name) = of.input.get(operand).cloned() else { continue };
         let Some(constant) = draft.floats(&name)? else { continue };
         let rank = constant.shape().len();
@@ -88,12 +103,14 @@ pub(crate) fn store(
         let axis = (if results < 0 { results + rank as i64 } else { results }) as usize;
         let along = 1 - axis.min(1);
         let is_small = table_of(&of).is_some() && constant.len() * SMALL < all;
-        let dtype = if is_small { DType::I8 } else { dtype };
-        let block = block.filter(|_| rank == 2).map(|it| whole_block(constant.shape()[along], it));
+        let is_wide = choice.bytes.contains(&name_of(&of));
+        let dtype = if is_small || is_wide { DType::I8 } else { how.dtype };
+        let block = how.block.filter(|_| rank == 2 && !is_wide);
+        let block = block.map(|it| whole_block(constant.shape()[along], it));
         // What makes up for itself does so for the values that one layer reads.
-        let of_layer = moments.get(&name_of(&of));
+        let of_layer = how.moments.get(&name_of(&of));
         let reader = of_layer.map(|_| of.input[0].clone()).unwrap_or_default();
-        let key = (name.clone(), axis, block.unwrap_or(0), reader);
+        let key = (name.clone(), axis, block.unwrap_or(0), dtype, reader);
         let back = match stored.get(&key) {
             Some(back) => back.clone(),
             None => {
@@ -107,7 +124,16 @@ pub(crate) fn store(
                 let layout = Layout::of(&of, constant.shape());
                 let known = layout.as_ref().zip(of_layer.map(Vec::as_slice));
                 let elements = constant.to_vec::<f32>()?;
-                let rounded = match known.and_then(|it| compensated(&elements, &grid, dtype, it)) {
+                let found = known.and_then(|known| {
+                    let key = (name_of(&of), dtype);
+                    let held = how.compensated.borrow().get(&key).cloned();
+                    held.or_else(|| {
+                        let found = compensated(&elements, &grid, dtype, known)?;
+                        how.compensated.borrow_mut().insert(key, found.clone());
+                        Some(found)
+                    })
+                });
+                let rounded = match found {
                     Some(rounded) => rounded,
                     None => (grid.scales(&elements, dtype), elements),
                 };

@@ -366,6 +366,37 @@ output z: f32[64, 8, 4, 4]
     }
 }
 
+#[test]
+fn what_loses_too_much_in_few_bits_has_bytes() {
+    let text = "
+input x: f32[8, 64]
+constant v: f32[64, 64] {0.0}
+constant w: f32[64, 32] {0.0}
+h = MatMul(x, v)
+r = Tanh(h)
+y = MatMul(r, w)
+output y: f32[8, 32]
+";
+    let model = model(text, &["v", "w"]);
+    let samples = samples(&[8, 64], 4);
+    let of = |most: Option<f64>| {
+        let scheme = Scheme::Weights { dtype: DType::I4, block: Some(16) };
+        let most = most.map(|most| quantise::Loss { metric: quantise::Metric::Error, most });
+        made(&model, &samples, &QuantiseOptions { scheme, most, ..QuantiseOptions::default() })
+    };
+    let few = of(None);
+    assert!(few.report.bytes.is_empty() && few.report.float.is_empty());
+    let error = few.report.outputs[0].error;
+    // The smaller one is taken first.
+    let wider = of(Some(error * 0.999)).report;
+    assert_eq!((wider.bytes.join(" "), wider.float.len()), ("y".to_owned(), 0), "{wider}");
+    assert!(wider.to_string().contains("is stored in 8 bits"), "{wider}");
+    assert!(wider.outputs[0].error <= error * 0.999);
+    // Where bytes lose too much, too, layers stay float.
+    let float = of(Some(error * 0.001)).report;
+    assert!(!float.float.is_empty() && float.outputs[0].error <= error * 0.001, "{float}");
+}
+
 /// A chain of random operators between a convolution and a product of matrices.
 fn random_model(seed: u64) -> DecodedModel {
     use std::fmt::Write as _;

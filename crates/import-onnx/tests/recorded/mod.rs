@@ -1,6 +1,6 @@
 //! The cases that `conformance/microsoft_cases.py` wrote into `microsoft.cases`: models of ONNX
-//! Runtime's own operators, and what it computes. Integers must be equal, floats within 1e-5,
-//! relative or absolute.
+//! Runtime's own operators, and what it computes. Integers and strings must be equal, floats within
+//! 1e-5, relative or absolute.
 
 use bytes::Bytes;
 use import_onnx::proto::{GraphProto, ModelProto, TensorProto, ValueInfoProto};
@@ -73,6 +73,10 @@ fn difference(name: &str, found: &Tensor, right: &Tensor) -> Result<(), String> 
     if found.dtype() != right.dtype() || found.shape() != right.shape() {
         let (own, other) = (found.shape(), right.shape());
         return Err(format!("{name}: {}{own:?}, not {}{other:?}", found.dtype(), right.dtype()));
+    }
+    if let Some((own, other)) = found.strings().zip(right.strings()) {
+        let is_same = own == other;
+        return if is_same { Ok(()) } else { Err(format!("{name}: {own:?}, not {other:?}")) };
     }
     let pairs = found.to_f64_vec().into_iter().zip(right.to_f64_vec());
     let is_near =

@@ -78,8 +78,9 @@ def quantise(
     ``"percentile"`` (with ``percentile``), ``"entropy"`` or ``"mse"``; ``equalise`` makes channels of
     values alike in reach, ``correct_bias`` has biases take up what layers are off by on average.
     ``keep_float`` names layers that stay float, ``max_loss`` such as ``"cosine=0.01"``,
-    ``"error=0.05"`` or ``"class=0.01"`` leaves as many as it takes. ``target``, ``threads``, ``dims``
-    and ``limits`` are those of :func:`tilewright.compile`.
+    ``"error=0.05"`` or ``"class=0.01"`` leaves as many as it takes; where ``weights`` is ``"int4"``,
+    layers have 8 bits first. ``target``, ``threads``, ``dims`` and ``limits`` are those of
+    :func:`tilewright.compile`.
 
     Raises :class:`ModelError`, :class:`FileError`, :class:`InputError`, :class:`RunError`.
     """
