@@ -104,7 +104,11 @@
 //!
 //! | feature | what for |
 //! |---|---|
-//! | `onnx`, `aten`, `tflite`, `gguf`, `stablehlo` | the formats of models: ONNX, programs of PyTorch's, TensorFlow Lite, language models in GGUF files and safetensors folders, StableHLO |
+//! | `onnx` | ONNX models |
+//! | `aten` | programs of PyTorch's |
+//! | `tflite` | models of TensorFlow Lite's |
+//! | `gguf` | language models in GGUF files and safetensors folders |
+//! | `stablehlo` | StableHLO programs |
 //! | `ndarray` | tensors from arrays of the crate `ndarray`, and as such arrays |
 //! | `half` | elements of the types `half::f16` and `half::bf16` |
 //! | `images` | models whose inputs are encoded pictures (`ImageDecoder`) |
