@@ -468,8 +468,9 @@ def worker(only, seconds):
                 wide = lambda leaf: leaf.astype(numpy.float64) if is_float(leaf) else leaf
                 arguments = jax.device_put(jax.tree_util.tree_map(wide, arguments), devices["xla"])
                 truth = flat(jax.jit(function)(*arguments))
-            greatest = lambda x: float(numpy.max(numpy.abs(x), initial=1e-30))
-            away = lambda a, b: max(greatest(x - y) / greatest(y) for x, y in zip(a, b))
+            greatest = lambda x: float(numpy.max(numpy.abs(x), initial=0))
+            relative = lambda x, y: greatest(x - y) / (greatest(y) or 1)
+            away = lambda a, b: max(relative(x, y) for x, y in zip(a, b))
             entry["ours from xla"] = away(results["ours"], results["xla"])
             entry["ours from f64"] = away(results["ours"], truth)
             entry["xla from f64"] = away(results["xla"], truth)
