@@ -5,10 +5,10 @@
 //! after:  the kernel writes the rows into the memory of `%r`, which holds `%p` when the run begins
 //!
 //! That is right if all else that reads `%p` runs before: then no read of what was there comes
-//! behind the write. So kernels that read `%p` stand in front of the scatter's, which reads it in no
-//! other way; `%p` is no result itself; and the result has memory of its own, all of it. What a
-//! donated parameter does not allow is refused with a reason, and its result is written to memory of
-//! its own. What a loop carries is donated to what its next turn is given.
+//! behind the write. So kernels that read `%p` stand in front of the scatter's, which reads it in
+//! no other way; `%p` is no result itself; and the result has memory of its own, all of it. What a
+//! donated parameter does not allow is refused with a reason, and its result is written to memory
+//! of its own. What a loop carries is donated to what its next turn is given.
 
 use std::collections::BTreeSet;
 
