@@ -48,6 +48,7 @@ mod import;
 mod indices;
 mod lists;
 mod loops;
+mod model_file;
 mod movement;
 mod needs;
 mod pooling;
@@ -75,6 +76,7 @@ pub use indices::{
     wrapped_indices,
 };
 pub use loops::{Turn, region, scan_types};
+pub use model_file::{ModelInfo, place_in, read_model_file};
 pub use movement::{normalize_axes, normalize_axis};
 pub use pooling::{PlaceOrder, max_places, reduce_windows, window_counts};
 pub use port::{Port, PortExtent, in_order, ports, unknown_input};

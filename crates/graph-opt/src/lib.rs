@@ -16,6 +16,7 @@ mod dce;
 mod excess_precision;
 mod fold;
 mod hoist;
+mod invariants;
 mod maker;
 mod permutation;
 mod rules;
@@ -42,7 +43,8 @@ pub fn passes() -> &'static [PassRow<Arc<Function>>] {
 
 const PASSES: &[PassRow<Arc<Function>>] = &[
     PassRow { name: "control", run: control::run, after: &[] },
-    PassRow { name: "hoist", run: hoist::run, after: &["control"] },
+    PassRow { name: "invariants", run: invariants::run, after: &["control"] },
+    PassRow { name: "hoist", run: hoist::run, after: &["control", "invariants"] },
     PassRow { name: "simplify", run: simplify::run, after: &["hoist"] },
     PassRow { name: "short_first", run: short_first::run, after: &["simplify"] },
     PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify", "short_first"] },

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use base::limits::{exceeded, more_than};
-use base::{Diagnostic, Diagnostics, Limits, codes};
+use base::{Diagnostic, Limits, codes};
 use bytes::Bytes;
-use front::{Facts, ImportOptions, Imported};
+use front::{Facts, ImportOptions, Imported, ModelInfo, place_in, read_model_file};
 use prost::Message;
 use tensor::{Tensor, Value};
 
@@ -19,7 +19,7 @@ use crate::proto::{
 };
 use crate::recorded::tensor_proto;
 use crate::wire::is_modest;
-use crate::{ModelInfo, info, model, tensors};
+use crate::{info, model, tensors};
 
 /// A model file, decoded; weights stay where the file is mapped. Nodes go by their numbers in the
 /// order of the file.
@@ -257,29 +257,6 @@ fn tensors_of_sparse(sparse: &SparseTensorProto) -> impl Iterator<Item = &Tensor
 fn external_files_of(tensor: &TensorProto, files: &mut BTreeSet<String>) {
     let places = tensor.external_data.iter().filter(|entry| entry.key == "location");
     files.extend(places.map(|entry| entry.value.clone()));
-}
-
-/// Maps a model file.
-///
-/// # Errors
-/// Why it cannot be read; its place is the path.
-pub fn read_model_file(path: &Path) -> base::Result<Bytes> {
-    // Asked before opening: opening a pipe would wait for a writer.
-    if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
-        let message = "cannot read the file";
-        return Err(Diagnostic::error(codes::CANNOT_READ_FILE, message)
-            .at(path.display().to_string())
-            .because("it is not a plain file")
-            .remedy("give the path of a model file")
-            .into());
-    }
-    tensor::map_file(path).map_err(place_in(path))
-}
-
-/// What is said about a file as a whole is said of its path.
-pub fn place_in(path: &Path) -> impl Fn(Diagnostics) -> Diagnostics + '_ {
-    let place = |found: Diagnostic| found.or_at(|| path.display().to_string());
-    move |found| found.map(place)
 }
 
 fn decode(bytes: Bytes, limits: &Limits) -> base::Result<ModelProto> {

@@ -1,8 +1,8 @@
 //! What a model file holds, without lowering it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use front::Port;
+use front::{ModelInfo, Port};
 use tensor::tensor::{byte_size, element_count};
 
 use crate::data_type::data_type;
@@ -10,45 +10,6 @@ use crate::operators::{REFUSED, rows};
 use crate::proto::{ModelProto, ValueInfoProto};
 use crate::survey::Survey;
 use crate::{inputs, names};
-
-/// What a model file holds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ModelInfo {
-    /// The graph's name.
-    pub name: String,
-    /// What the graph is for, in its maker's words.
-    pub graph_description: String,
-    /// The tool that wrote the file, and its version.
-    pub producer: String,
-    /// The tool alone.
-    pub producer_name: String,
-    /// Whose model it is, as a reversed name of the internet.
-    pub domain: String,
-    /// What the model is for, in its maker's words.
-    pub description: String,
-    /// The version of the model.
-    pub version: i64,
-    /// What its maker says of it besides, by key.
-    pub metadata: BTreeMap<String, String>,
-    /// Version of the format.
-    pub ir_version: i64,
-    /// Operator sets: domain (`ai.onnx` for ONNX's own) and version.
-    pub opsets: Vec<(String, i64)>,
-    /// Inputs without a default value.
-    pub inputs: Vec<Port>,
-    /// Outputs.
-    pub outputs: Vec<Port>,
-    /// Names of dimensions that are not fixed, in alphabetical order.
-    pub dimensions: Vec<String>,
-    /// Number of elements of all constants.
-    pub parameters: u64,
-    /// Bytes of all constants.
-    pub parameter_bytes: u64,
-    /// How often each operator stands in the graph, in graphs inside nodes and in functions.
-    pub operators: BTreeMap<String, usize>,
-    /// Operators that are not supported, with the nodes that use them.
-    pub unsupported: BTreeMap<String, Vec<String>>,
-}
 
 /// A supported operator.
 #[derive(Clone, Debug, PartialEq, Eq)]

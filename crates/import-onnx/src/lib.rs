@@ -32,9 +32,9 @@ mod wire;
 use bytes::Bytes;
 use module::Module;
 
-pub use decoded::{DecodedModel, place_in, read_model_file};
+pub use decoded::DecodedModel;
 pub use front::{Facts, ImportOptions, Imported};
-pub use info::{ModelInfo, OperatorRow, refused_operators, supported_operators};
+pub use info::{OperatorRow, refused_operators, supported_operators};
 pub use recorded::{encode_value, read_value, read_values, tensor_proto};
 
 /// Imports a model that needs no facts from the bytes of a file without external data.

@@ -12,8 +12,9 @@ use sym::{Expr, Range, Symbol, SymbolId};
 use tensor::DType;
 
 use crate::RegionFunction;
-use crate::emit::{Emitter, Frame, byte_count};
+use crate::emit::{Emitter, Frame, FunctionSteps, byte_count};
 use crate::groups::legalise;
+use crate::updates::Update;
 
 impl Emitter<'_> {
     /// The steps of an `If`, `While` or `Scan`.
@@ -31,8 +32,8 @@ impl Emitter<'_> {
         let results = addresses(self, frame, &data.results);
         match &data.op {
             Op::If { .. } => {
-                let then = self.region(frame, node, 0, &[], &results)?;
-                let otherwise = self.region(frame, node, 1, &[], &results)?;
+                let then = self.region(frame, (node, 0), &[], &results, &[])?.steps;
+                let otherwise = self.region(frame, (node, 1), &[], &results, &[])?.steps;
                 let (then, otherwise) = match base::fault::is_seeded("lower.branch") {
                     true => (otherwise, then),
                     false => (then, otherwise),
@@ -44,10 +45,11 @@ impl Emitter<'_> {
                 copy_all(steps, &operands, &results, &sizes);
                 let condition = self.temporary(&Expr::ONE);
                 let flag = [condition.clone()];
-                let setup = self.region(frame, node, 0, &results, &flag)?;
-                let next: Vec<Address> = sizes.iter().map(|size| self.temporary(size)).collect();
-                let mut body = self.region(frame, node, 1, &results, &next)?;
-                copy_all(&mut body, &next, &results, &sizes);
+                let setup = self.region(frame, (node, 0), &results, &flag, &[])?.steps;
+                let donated: Vec<Update> = (0..sizes.len()).map(|it| (it, it)).collect();
+                let made = self.region(frame, (node, 1), &results, &results, &donated)?;
+                let mut body = made.steps;
+                copy_all(&mut body, &made.results, &results, &sizes);
                 steps.push(Step::While { setup, condition, body });
             }
             Op::Scan { trip_count, carried, reverse } => {
@@ -96,14 +98,16 @@ impl Emitter<'_> {
         for &value in &data.operands[carried..] {
             parameters.push(slice(self, frame, value));
         }
-        let next: Vec<Address> = all[..carried].iter().map(|size| self.temporary(size)).collect();
-        let mut results = next.clone();
+        let mut results = state.clone();
         for &value in &data.results[carried..] {
             results.push(slice(self, frame, value));
         }
-        body.extend(self.region(frame, node, 0, &parameters, &results)?);
+        // The number of the iteration comes first.
+        let donated: Vec<Update> = (0..carried).map(|it| (it, it + 1)).collect();
+        let made = self.region(frame, (node, 0), &parameters, &results, &donated)?;
+        body.extend(made.steps);
         let kept = carried - usize::from(base::fault::is_seeded("lower.carry"));
-        copy_all(&mut body, &next, &state, &all[..kept]);
+        copy_all(&mut body, &made.results, &state, &all[..kept]);
         steps.push(Step::Repeat { symbol, count: trips.clone(), body });
         Ok(())
     }
@@ -137,11 +141,11 @@ impl Emitter<'_> {
     fn region(
         &mut self,
         frame: &mut Frame<'_>,
-        node: NodeId,
-        number: usize,
+        (node, number): (NodeId, usize),
         parameters: &[Address],
         results: &[Address],
-    ) -> base::Result<Vec<Step>> {
+        donated: &[Update],
+    ) -> base::Result<FunctionSteps> {
         let region = frame.function.nodes[node].regions[number];
         let (function, captured) = frame.function.region_function(region);
         let mut all = parameters.to_vec();
@@ -152,12 +156,12 @@ impl Emitter<'_> {
         let parent = self.region.replace(self.regions.len());
         let made = function.clone();
         self.regions.push(RegionFunction { function: made, parent, node, region, captured });
-        let steps = self.function(&function, &all, results);
+        let steps = self.function(&function, &all, results, donated);
         self.region = parent;
         steps
     }
 
-    fn temporary(&mut self, bytes: &Expr) -> Address {
+    pub(crate) fn temporary(&mut self, bytes: &Expr) -> Address {
         Address { slot: self.arena_slot(bytes.clone()), offset: Expr::ZERO }
     }
 }
@@ -172,10 +176,11 @@ fn sizes(function: &Function, values: &[ValueId]) -> Vec<Expr> {
     values.iter().map(|&value| byte_count(function, value)).collect()
 }
 
+/// Copies what lies elsewhere.
 fn copy_all(steps: &mut Vec<Step>, from: &[Address], to: &[Address], sizes: &[Expr]) {
     for ((source, destination), size) in from.iter().zip(to).zip(sizes) {
         let (source, destination) = (source.clone(), destination.clone());
-        if !size.is_zero() {
+        if !size.is_zero() && source != destination {
             steps.push(Step::Copy { source, destination, bytes: size.clone() });
         }
     }

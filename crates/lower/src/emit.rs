@@ -103,6 +103,13 @@ pub(crate) struct Emitted {
     pub(crate) remarks: Vec<Remark>,
 }
 
+/// What a function becomes.
+pub(crate) struct FunctionSteps {
+    pub(crate) steps: Vec<Step>,
+    /// Where each result is.
+    pub(crate) results: Vec<Address>,
+}
+
 impl Emitted {
     /// Of a specialised function. Kernels and literals are added to the module; `apart` and the
     /// layout of what `setup` makes are given.
@@ -150,7 +157,10 @@ impl Emitted {
         let results = emitter.result_slots(&bytes(function.results()), constants);
         emitter.program.steps = options
             .phases
-            .time("groups and kernels", || emitter.function(function, &parameters, &results))?;
+            .time("groups and kernels", || {
+                emitter.function(function, &parameters, &results, &options.donated)
+            })?
+            .steps;
         emitter.schedule()?;
         let Emitter { program, kernels, regions, updates, remarks, .. } = emitter;
         Ok(Emitted { program, kernels, regions, updates, remarks })
@@ -158,28 +168,40 @@ impl Emitted {
 }
 
 impl Emitter<'_> {
-    /// Steps that compute a legalised function of constant shapes, from parameters to results.
+    /// Steps that compute a legalised function of constant shapes, from parameters to results. Some
+    /// of the parameters that are donated to results are changed where they lie. What a turn of a
+    /// loop makes of the others has memory of its own, wherever it is wanted in the end.
     pub(crate) fn function(
         &mut self,
         function: &Function,
         parameters: &[Address],
         results: &[Address],
-    ) -> base::Result<Vec<Step>> {
+        donated: &[Update],
+    ) -> base::Result<FunctionSteps> {
         let (nothing, wanted, once) = (IdSet::new(), self.options.fusion, self.runs_once());
-        let apart = self.apart.get(&self.region).unwrap_or(&nothing);
-        let is_sparing = self.target.is_microcontroller();
-        let mut grouping = form(function, Fusion { wanted, once, is_sparing, apart });
+        let mut apart = self.apart.get(&self.region).unwrap_or(&nothing).clone();
         let users = body_users(function);
+        updates::apart(function, &users, donated).into_iter().for_each(|it| _ = apart.insert(it));
+        let is_sparing = self.target.is_microcontroller();
+        let mut grouping = form(function, Fusion { wanted, once, is_sparing, apart: &apart });
+        let (updates, in_place, reasons) = updates::find(function, &grouping, &users, donated);
+        grouping.in_place = in_place;
+        let mut results = results.to_vec();
         if self.region.is_none() {
-            let donated = &self.options.donated;
-            let (updates, in_place, reasons) = updates::find(function, &grouping, &users, donated);
-            (self.updates, grouping.in_place) = (updates, in_place);
-            self.program.updated = self.updates.iter().map(|update| update.0 as u32).collect();
+            self.updates.clone_from(&updates);
+            self.program.updated = updates.iter().map(|update| update.0 as u32).collect();
             self.remarks.extend(reasons);
             // The parameter lies where the result does.
-            for &(result, parameter) in &self.updates {
+            for &(result, parameter) in &updates {
                 let place = Place::Output(result as u32);
                 self.program.slots[parameters[parameter].slot].place = place;
+            }
+        } else {
+            for &(result, parameter) in donated {
+                results[result] = match updates.contains(&(result, parameter)) {
+                    true => parameters[parameter].clone(),
+                    false => self.temporary(&byte_count(function, function.results()[result])),
+                };
             }
         }
         let roots = BTreeMap::new();
@@ -189,7 +211,7 @@ impl Emitter<'_> {
         for (&value, address) in function.parameters().iter().zip(parameters) {
             frame.roots.insert(value, address.clone());
         }
-        let copies = self.place_results(&mut frame, results);
+        let copies = self.place_results(&mut frame, &results);
         let mut steps = Vec::new();
         for group in grouping.groups.values() {
             self.group(&mut frame, group, &mut steps)?;
@@ -200,7 +222,7 @@ impl Emitter<'_> {
             steps.push(Step::Copy { source, destination: results[number].clone(), bytes });
         }
         self.remarks.extend(grouping.remarks.iter().cloned());
-        Ok(steps)
+        Ok(FunctionSteps { steps, results })
     }
 
     /// Places roots that are results where the caller wants them; returns which results have to be

@@ -1,17 +1,19 @@
-//! Which results are what a run makes of a parameter in the parameter's own memory.
+//! Which results are what a run, or a turn of a loop, makes of a parameter in the parameter's own
+//! memory.
 //!
 //! before: `%r = scatter %p, %rows, %places`, `%r` the result to which `%p` is donated
 //! after:  the kernel writes the rows into the memory of `%r`, which holds `%p` when the run begins
 //!
-//! That is right if nothing else reads `%p`: then no read of what was there before can come behind
-//! the write. So the parameter has one reader, the scatter, and is no result itself; and the result
-//! has memory of its own, all of it. What a donated parameter does not allow is refused with a
-//! reason, and its result is written to memory of its own.
+//! That is right if all else that reads `%p` runs before: then no read of what was there comes
+//! behind the write. So kernels that read `%p` stand in front of the scatter's, which reads it in
+//! no other way; `%p` is no result itself; and the result has memory of its own, all of it. What a
+//! donated parameter does not allow is refused with a reason, and its result is written to memory
+//! of its own. What a loop carries is donated to what its next turn is given.
 
 use std::collections::BTreeSet;
 
 use base::{Locations, Remark};
-use graph::{Function, NodeId, Op, Users};
+use graph::{Function, NodeId, Op, User, Users, ValueId};
 
 use crate::emit::byte_count;
 use crate::groups::Grouping;
@@ -43,6 +45,28 @@ pub(crate) fn find(
     (updates, in_place, reasons)
 }
 
+/// What is stored though a scatter's kernel might compute it, for that kernel not to read the
+/// parameter that it writes to: few elements that are written into many, of which others are read.
+pub(crate) fn apart(function: &Function, users: &Users, donated: &[Update]) -> Vec<ValueId> {
+    let rows = |&(result, parameter): &Update| {
+        let value = *function.results().get(result)?;
+        let given = *function.parameters().get(parameter)?;
+        let (node, _) = function.producer(value)?;
+        let data = &function.nodes[node];
+        let is_scatter = matches!(data.op, Op::Scatter { .. }) && data.operands[0] == given;
+        if !is_scatter || users[given].len() == 1 {
+            return None;
+        }
+        let bytes = |value: ValueId| byte_count(function, value).as_constant();
+        let (rows, all) = (bytes(data.operands[1])?, bytes(given)?);
+        (rows <= all / FEW).then_some(data.operands[1])
+    };
+    donated.iter().filter_map(rows).collect()
+}
+
+/// Elements are few if they are at most one of so many.
+const FEW: i64 = 4;
+
 /// The scatter that may change a parameter where it lies.
 fn scatter(
     function: &Function,
@@ -57,7 +81,7 @@ fn scatter(
     if !matches!(data.op, Op::Scatter { .. }) || data.operands[0] != given {
         return Err("the result is not the parameter with elements written into it");
     }
-    if users[given].len() != 1 {
+    if !is_read_before(function, grouping, users, (given, node)) {
         return Err("it is read elsewhere, too");
     }
     if function.results().iter().filter(|&&other| other == value).count() != 1 {
@@ -69,4 +93,47 @@ fn scatter(
         return Err("the result is part of another value");
     }
     Ok(node)
+}
+
+/// Whether all that reads a parameter's memory runs in front of a scatter that writes to it.
+fn is_read_before(
+    function: &Function,
+    grouping: &Grouping,
+    users: &Users,
+    (given, scatter): (ValueId, NodeId),
+) -> bool {
+    if users[given].len() == 1 {
+        return true;
+    }
+    let mut earlier = BTreeSet::new();
+    for group in grouping.groups.values() {
+        let mut stages = group.stages.iter().map(|stage| stage.node);
+        if stages.clone().any(|node| node == scatter) {
+            break;
+        }
+        earlier.extend(&mut stages);
+    }
+    // What has no memory, or shows the parameter's, hands it on to its own readers.
+    let (mut work, mut seen) = (vec![given], BTreeSet::from([given]));
+    while let Some(value) = work.pop() {
+        for &user in &users[value] {
+            let User::Operand(reader, operand) = user else { return false };
+            if earlier.contains(&reader) || (reader, operand, value) == (scatter, 0, given) {
+                continue;
+            }
+            let data = &function.nodes[reader];
+            let is_handed_on = |&result: &ValueId| match grouping.view(result) {
+                Some(view) => view.root == given,
+                None => true,
+            };
+            if reader == scatter || !data.regions.is_empty() {
+                return false;
+            }
+            if !data.results.iter().all(is_handed_on) {
+                return false;
+            }
+            work.extend(data.results.iter().filter(|&&result| seen.insert(result)));
+        }
+    }
+    true
 }

@@ -79,3 +79,54 @@ fn what_is_read_elsewhere_is_copied() {
     let (_, made) = lowered(function(twice));
     assert_eq!((made.updates.len(), reason(&made).contains("wanted twice")), (0, true));
 }
+
+/// A loop that writes a row of a table each turn, of what `row` makes of the table and the turn's
+/// number.
+fn table_loop(
+    row: impl Fn(&mut FunctionBuilder, ValueId, ValueId) -> ValueId,
+    more: impl Fn(&mut FunctionBuilder, ValueId, ValueId) -> ValueId,
+) -> String {
+    let mut builder = FunctionBuilder::new("main");
+    let ty = |dtype: DType, shape: &[i64]| {
+        let shape: Vec<sym::Expr> = shape.iter().map(|&extent| extent.into()).collect();
+        Type::Tensor(TensorType { dtype, shape: shape.into() })
+    };
+    let table = builder.parameter("table", ty(DType::F32, &[64, 8]));
+    let inside = builder.begin_region(&[ty(DType::I64, &[]), ty(DType::F32, &[64, 8])]);
+    let (turn, carried) = (inside[0], inside[1]);
+    let place = builder.reshape(turn, vec![1.into()]).expect("a vector");
+    let rows = row(&mut builder, carried, place);
+    let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+    let written = builder.add(op, &[carried, rows, place]).expect("a scatter")[0];
+    let next = more(&mut builder, carried, written);
+    let body = builder.end_region(&[next]);
+    let op = Op::Scan { trip_count: 64.into(), carried: 1, reverse: false };
+    let result = builder.add_with_regions(op, &[table], &[body]).expect("a loop")[0];
+    let mut function = builder.finish(vec![("result".to_owned(), result)]);
+    function.compact();
+    let (module, made) = lowered(function);
+    module.programs[made.program].to_string()
+}
+
+/// The row of this place, changed.
+fn changed(builder: &mut FunctionBuilder, table: ValueId, place: ValueId) -> ValueId {
+    let row = builder.gather(table, &[0], &[place], 0, 0).expect("a row");
+    let sums =
+        builder.reduce_axes(row, &[1], tensor::Reduction::Sum, DType::F32, true).expect("sums");
+    builder.map_broadcast(ScalarFunction::Add, &[row, sums]).expect("a row")
+}
+
+#[test]
+fn what_a_loop_carries_is_changed_in_place() {
+    let text = table_loop(changed, |_, _, written| written);
+    let in_loop = text.split_once("repeat").expect("a loop").1;
+    assert!(!in_loop.contains("copy"), "{text}");
+}
+
+#[test]
+fn what_a_loop_reads_behind_the_write_is_copied() {
+    let text = table_loop(changed, |builder, table, written| {
+        builder.map(ScalarFunction::Add, &[table, written]).expect("a sum")
+    });
+    assert!(text.split_once("repeat").expect("a loop").1.contains("copy 2048"), "{text}");
+}

@@ -3,12 +3,15 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use base::{Diagnostic, Limits, Result};
+#[cfg(feature = "aten")]
+use base::Diagnostic;
+use base::{Limits, Result};
 use bytes::Bytes;
-use front::{FactKind, Facts, Port};
+use front::{FactKind, Facts, ModelInfo, Port};
+#[cfg(feature = "aten")]
 use import_aten::AtenTrace;
-use import_onnx::ModelInfo;
 use module::Module;
+#[cfg(feature = "aten")]
 use tensor::Tensor;
 
 use crate::cache::Cache;
@@ -75,6 +78,7 @@ pub fn compile_module(model: Module, options: &Options) -> Result<Executable> {
 ///
 /// # Errors
 /// As [`compile`].
+#[cfg(feature = "aten")]
 pub fn compile_trace(trace: &str, weights: &[Tensor], options: &Options) -> Result<Executable> {
     let import = || import_aten::import(&AtenTrace::parse(trace)?, weights, &options.limits);
     compile_module(options.phases.time("import", import)?, options)
@@ -85,6 +89,7 @@ pub fn compile_trace(trace: &str, weights: &[Tensor], options: &Options) -> Resu
 ///
 /// # Errors
 /// A text that is no trace.
+#[cfg(feature = "aten")]
 pub fn refused_nodes(trace: &str, limits: &Limits) -> Result<Vec<(String, Diagnostic)>> {
     Ok(import_aten::refused(&AtenTrace::parse(trace)?, limits))
 }

@@ -100,10 +100,15 @@
 //!
 //! # Features
 //!
-//! None is on by default.
+//! The formats of models are on by default, no other is.
 //!
 //! | feature | what for |
 //! |---|---|
+//! | `onnx` | ONNX models |
+//! | `aten` | programs of PyTorch's |
+//! | `tflite` | models of TensorFlow Lite's |
+//! | `gguf` | language models in GGUF files and safetensors folders |
+//! | `stablehlo` | StableHLO programs |
 //! | `ndarray` | tensors from arrays of the crate `ndarray`, and as such arrays |
 //! | `half` | elements of the types `half::f16` and `half::bf16` |
 //! | `images` | models whose inputs are encoded pictures (`ImageDecoder`) |
@@ -159,18 +164,20 @@ pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result, catch_internal_errors};
-pub use compile::{
-    compile, compile_bytes, compile_module, compile_trace, inputs, model_info, refused_nodes,
-};
+pub use compile::{compile, compile_bytes, compile_module, inputs, model_info};
+#[cfg(feature = "aten")]
+pub use compile::{compile_trace, refused_nodes};
 #[cfg(feature = "artifact")]
 pub use emit_artifact::{ArtifactForm, ArtifactOptions, emit_artifact, refit_artifact};
 #[cfg(feature = "c")]
 pub use emit_c::{SourceOptions, emit_c};
 pub use eval::EvaluationPrecision;
 pub use executable::{Executable, Statistics, Update};
-pub use front::{Port, PortExtent, in_order, unknown_input};
+pub use front::{ModelInfo, Port, PortExtent, in_order, unknown_input};
+#[cfg(feature = "aten")]
 pub use import_aten::operators as aten_operators;
-pub use import_onnx::{ModelInfo, read_value, read_values};
+#[cfg(feature = "onnx")]
+pub use import_onnx::{read_value, read_values};
 #[cfg(feature = "c")]
 pub use memory_report::{KernelRow, MemoryLimits, MemoryReport};
 pub use options::{Activations, Options, Precision, TargetChoice, runs_here};
@@ -209,7 +216,9 @@ pub mod compiled {
     pub use crate::pipeline::{FrontHalf, SeeFunction, front, front_seen};
     pub use crate::reference::{evaluate, read};
     pub use crate::run::SegmentRun;
-    pub use crate::source::{Source, checked_functions};
+    pub use crate::source::Source;
+    #[cfg(feature = "stablehlo")]
+    pub use crate::source::checked_functions;
     pub use crate::specialisation::{ArenaSlot, Request, Specialisation};
     pub use crate::variant::Variant;
     #[cfg(feature = "artifact")]
@@ -223,10 +232,13 @@ pub mod compiled {
         vcode_text,
     };
     pub use front::{Facts, Imported};
+    #[cfg(feature = "gguf")]
     pub use import_gguf::{
         DecoderModel, MetadataArray, MetadataValue, ModelFile, ModelOrigin, PAGE_PLACES,
     };
+    #[cfg(feature = "onnx")]
     pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};
+    #[cfg(feature = "stablehlo")]
     pub use import_stablehlo::PortSplit;
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
     pub use strategies::{Candidate, candidates};

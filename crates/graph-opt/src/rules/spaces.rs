@@ -197,6 +197,9 @@ fn read_through_transpose(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueI
     })
 }
 
+/// What is read less often is not worth a transposed copy.
+const READS_PER_COPY: i64 = 8;
+
 /// Whether a contraction that reads `index` from an operand of a shape lost by that: the operand
 /// transposed by `permutation`, read at `transposed`, has a format.
 pub(crate) fn harms_format(
@@ -212,6 +215,16 @@ pub(crate) fn harms_format(
     };
     if transposed.iter().any(blocked) {
         return true;
+    }
+    // A copy of what is read a few times takes longer than sums along it.
+    let reads = (0..space.parallel).filter(|&axis| {
+        let axis = SymbolId::new(axis);
+        !index.iter().any(|index| index.contains(axis))
+    });
+    let reads: Option<i64> = reads.map(|axis| space.extents[axis].as_constant()).product();
+    let is_window = |index: &Expr| index.as_symbol().is_none() && index.as_constant().is_none();
+    if reads.is_some_and(|reads| reads < READS_PER_COPY) && !index.iter().any(is_window) {
+        return false;
     }
     let Some(vector) = permutation::last_long(&space.extents[..space.parallel]) else {
         return false;

@@ -3,6 +3,7 @@
 use front::{
     Accepted, Complex, Graph, Operand, Turn, constant_value, shape_error, type_error, unsupported,
 };
+use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, Tensor};
 
@@ -202,8 +203,52 @@ fn unit(graph: &mut Graph, number: &Operand, extent: &Expr, dtype: DType) -> Acc
     graph.cast(&is_there, dtype)
 }
 
-/// The lower factor, a column a turn: a column less the product of the columns before, divided by
-/// the root of its diagonal element (Golub and Van Loan, section 4.2.5).
+/// The least rows of a block: fewer are computed one by one.
+const LEAST_BLOCK: usize = 32;
+
+/// The most blocks along the diagonal of a matrix.
+const MOST_BLOCKS: usize = 16;
+
+/// The most rows of a block of matrices with so many; where that is not known, they are one block.
+fn block_of(n: &Expr) -> usize {
+    let n = n.as_constant().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
+    LEAST_BLOCK.max((n / MOST_BLOCKS).next_multiple_of(LEAST_BLOCK))
+}
+
+/// Where matrices of several blocks are cut in two, and the rows behind the cut.
+fn cut_of(n: &Expr, block: usize) -> Option<(i64, i64)> {
+    let n = n.as_constant().and_then(|n| usize::try_from(n).ok()).filter(|&n| n > block)?;
+    let cut = (n / 2).next_multiple_of(block).min(n - 1);
+    Some((cut as i64, (n - cut) as i64))
+}
+
+/// Rows and columns of matrices `[batch, n, m]`: so many from these on.
+fn part_of(
+    graph: &mut Graph,
+    value: &Operand,
+    (row, rows): (i64, i64),
+    (column, columns): (i64, i64),
+) -> Accepted<Operand> {
+    let value = graph.slice_axis(value, 1, Expr::from(row), 1, Expr::from(rows))?;
+    graph.slice_axis(&value, 2, Expr::from(column), 1, Expr::from(columns))
+}
+
+/// A tensor with the only slice of another in the place of its slice of a number along an axis.
+fn put(
+    graph: &mut Graph,
+    whole: &Operand,
+    slice: &Operand,
+    axis: usize,
+    number: &Operand,
+) -> Accepted<Operand> {
+    let place = graph.reshape(number, &[Expr::ONE])?;
+    let op = Op::Scatter { axes: vec![axis], batch: 0, position: axis, reduction: None };
+    graph.scatter(whole, slice, &[place], op)
+}
+
+/// The lower factor. A matrix of several blocks is cut in two: the factor of the upper half, what
+/// stands below by a triangular system, and the factor of the rest (Golub and Van Loan, section
+/// 4.2.9), so that most of the work is products.
 pub(crate) fn factored(graph: &mut Graph, value: &Value, is_lower: bool) -> Accepted<Operand> {
     let value = real_matrix(value)?;
     let shape = value.shape().to_vec();
@@ -211,12 +256,45 @@ pub(crate) fn factored(graph: &mut Graph, value: &Value, is_lower: bool) -> Acce
     if !is_lower {
         a = graph.transpose(&a, &[0, 2, 1])?;
     }
-    let (n, dtype) = (a.shape()[1].clone(), a.dtype());
+    let n = a.shape()[1].clone();
     if a.shape()[2] != n {
         return Err(shape_error("the matrices are not square"));
     }
+    let mut factor = lower_factor(graph, &a, block_of(&n))?;
+    if !is_lower {
+        factor = graph.transpose(&factor, &[0, 2, 1])?;
+    }
+    graph.reshape(&factor, &shape)
+}
+
+/// The lower factors of matrices `[batch, n, n]`, in blocks of at most so many rows.
+fn lower_factor(graph: &mut Graph, a: &Operand, block: usize) -> Accepted<Operand> {
+    let n = a.shape()[1].clone();
+    let Some((cut, rest)) = cut_of(&n, block) else { return factor_by_columns(graph, a) };
+    let upper = part_of(graph, a, (0, cut), (0, cut))?;
+    let below = part_of(graph, a, (cut, rest), (0, cut))?;
+    let corner = part_of(graph, a, (cut, rest), (cut, rest))?;
+    let upper = lower_factor(graph, &upper, block)?;
+    let across = graph.transpose(&below, &[0, 2, 1])?;
+    let (left, right) = (upper.clone().into(), across.into());
+    let across = solve_in_blocks(graph, &left, &right, false, block)?.real()?.clone();
+    let below = graph.transpose(&across, &[0, 2, 1])?;
+    let product = graph.matmul(&below, &across)?;
+    let corner = graph.sub(&corner, &product)?;
+    let corner = lower_factor(graph, &corner, block)?;
+    let shape = [a.shape()[0].clone(), Expr::from(cut), Expr::from(rest)];
+    let zeros = graph.full(&shape, tensor::Scalar::zero(a.dtype()))?;
+    let first = graph.concat(2, &[upper, zeros])?;
+    let second = graph.concat(2, &[below, corner])?;
+    graph.concat(1, &[first, second])
+}
+
+/// The lower factor, a column a turn: a column less the product of the columns before, divided by
+/// the root of its diagonal element (Golub and Van Loan, section 4.2.5).
+fn factor_by_columns(graph: &mut Graph, a: &Operand) -> Accepted<Operand> {
+    let (n, dtype) = (a.shape()[1].clone(), a.dtype());
     // Column j of each matrix is slice j.
-    let columns = graph.transpose(&a, &[2, 0, 1])?;
+    let columns = graph.transpose(a, &[2, 0, 1])?;
     let zeros = graph.full(a.shape(), tensor::Scalar::zero(dtype))?;
     let factors =
         graph.scan((&n, false), &[zeros], &[columns], &[], |graph, j, carried, slices| {
@@ -241,15 +319,10 @@ pub(crate) fn factored(graph: &mut Graph, value: &Value, is_lower: bool) -> Acce
             let batch = scaled.shape()[0].clone();
             let scaled = graph.reshape(&scaled, &[batch, n.clone(), Expr::ONE])?;
             // Written as column j: the last axis counts columns.
-            let is_here = graph.equal(&places, j)?;
-            let next = graph.select(&is_here, &scaled, factor)?;
+            let next = put(graph, factor, &scaled, 2, j)?;
             Ok(Turn { carried: vec![next], stacked: Vec::new() })
         })?;
-    let mut factor = factors[0].clone();
-    if !is_lower {
-        factor = graph.transpose(&factor, &[0, 2, 1])?;
-    }
-    graph.reshape(&factor, &shape)
+    Ok(factors[0].clone())
 }
 
 pub(crate) fn cholesky<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Frame) -> Lowered {
@@ -305,7 +378,7 @@ fn over(graph: &mut Graph, a: &Value, b: &Value) -> Accepted<Value> {
     })
 }
 
-/// Solves `op(a) x = b`, or `x op(a) = b`, a row a turn. Other cases become that of a lower matrix
+/// Solves `op(a) x = b`, or `x op(a) = b`. Other cases become that of a lower matrix
 /// on the left by transposition, and by reading rows and columns from the end.
 pub(crate) fn solved(
     graph: &mut Graph,
@@ -335,6 +408,61 @@ pub(crate) fn solved(
         a = a.each(|part| reversed(graph, part, &[1, 2]))?;
         b = b.each(|part| reversed(graph, part, &[1]))?;
     }
+    let found = solve_in_blocks(graph, &a, &b, form.is_unit, block_of(&n))?;
+    found.each(|part| {
+        let mut part = part.clone();
+        if !is_lower {
+            part = reversed(graph, &part, &[1])?;
+        }
+        if !form.is_left {
+            part = graph.transpose(&part, &[0, 2, 1])?;
+        }
+        graph.reshape(&part, &shape)
+    })
+}
+
+/// As [`solved`], of lower matrices `[batch, n, n]` on the left of `[batch, n, m]`, in blocks of at
+/// most so many rows: the first half, then the rest less what the first half makes of it.
+fn solve_in_blocks(
+    graph: &mut Graph,
+    a: &Value,
+    b: &Value,
+    is_unit: bool,
+    block: usize,
+) -> Accepted<Value> {
+    let n = a.shape()[1].clone();
+    let columns = b.shape()[2].as_constant();
+    let Some(((cut, behind), columns)) = cut_of(&n, block).zip(columns) else {
+        return solve_by_rows(graph, a, b, is_unit);
+    };
+    let (first, rest) = ((0, cut), (cut, behind));
+    let mut part =
+        |value: &Value, rows, columns| value.each(|value| part_of(graph, value, rows, columns));
+    let (upper, below, corner) =
+        (part(a, first, first)?, part(a, rest, first)?, part(a, rest, rest)?);
+    let (right, other) = (part(b, first, (0, columns))?, part(b, rest, (0, columns))?);
+    let found = solve_in_blocks(graph, &upper, &right, is_unit, block)?;
+    let product = match (&below, &found) {
+        (Value::Complex(a), Value::Complex(b)) => {
+            let (left, right) = (graph.matmul(&a.re, &b.re)?, graph.matmul(&a.im, &b.im)?);
+            let re = graph.sub(&left, &right)?;
+            let (left, right) = (graph.matmul(&a.re, &b.im)?, graph.matmul(&a.im, &b.re)?);
+            Complex { re, im: graph.add(&left, &right)? }.into()
+        }
+        (a, b) => graph.matmul(a.real()?, b.real()?)?.into(),
+    };
+    let other = minus(graph, &other, &product)?;
+    let other = solve_in_blocks(graph, &corner, &other, is_unit, block)?;
+    let mut others = other.parts().into_iter();
+    found.each(|first| {
+        let rest = others.next().ok_or_else(|| shape_error("a part is missing"))?;
+        graph.concat(1, &[first.clone(), rest.clone()])
+    })
+}
+
+/// As [`solve_in_blocks`], a row a turn.
+fn solve_by_rows(graph: &mut Graph, a: &Value, b: &Value, is_unit: bool) -> Accepted<Value> {
+    let n = a.shape()[1].clone();
     let rows_of_a = a.each(|part| graph.transpose(part, &[1, 0, 2]))?;
     let rows_of_b = b.each(|part| graph.transpose(part, &[1, 0, 2]))?;
     let zeros = b.each(|part| {
@@ -369,31 +497,21 @@ pub(crate) fn solved(
             };
             let products = sum(graph, &products, false)?;
             let mut next = minus(graph, &right, &products)?;
-            if !form.is_unit {
+            if !is_unit {
                 let diagonal = only(graph, &row, &is_here)?;
                 let diagonal = sum(graph, &diagonal, true)?;
                 next = over(graph, &next, &diagonal)?;
             }
-            let is_here = graph.reshape(&is_here, &[n.clone(), Expr::ONE])?;
             let mut before = found.parts().into_iter();
             let next = next.each(|part| {
                 let before = before.next().ok_or_else(|| shape_error("a part is missing"))?;
                 let shape = [part.shape()[0].clone(), Expr::ONE, part.shape()[1].clone()];
                 let part = graph.reshape(part, &shape)?;
-                graph.select(&is_here, &part, before)
+                put(graph, before, &part, 1, i)
             })?;
             Ok(Turn { carried: own(&next), stacked: Vec::new() })
         })?;
-    zeros.with_parts(&mut found.into_iter())?.each(|part| {
-        let mut part = part.clone();
-        if !is_lower {
-            part = reversed(graph, &part, &[1])?;
-        }
-        if !form.is_left {
-            part = graph.transpose(&part, &[0, 2, 1])?;
-        }
-        graph.reshape(&part, &shape)
-    })
+    zeros.with_parts(&mut found.into_iter())
 }
 
 /// Which leading minor of each matrix is not positive, from 1 on, by its factor; 0 for none.

@@ -152,10 +152,7 @@ pub(crate) fn sort<'p>(importer: &mut Importer<'p>, node: &Node<'p>, frame: &mut
     let axis = axes_within(&[axis], rank)?[0];
     let block = region(node, 0)?;
     let order = match comparator(importer, node, block, frame)? {
-        Some((keys, descending)) => {
-            let op = Op::Sort { axis, descending, kept: None };
-            importer.graph.primitive_pair(op, &[&keys])?.1
-        }
+        Some(keys) => order_by_keys(&mut importer.graph, &keys, axis)?,
         None => order_by_counting(importer, node, block, frame, axis)?,
     };
     let graph = &mut importer.graph;
@@ -168,20 +165,105 @@ pub(crate) fn sort<'p>(importer: &mut Importer<'p>, node: &Node<'p>, frame: &mut
     sorted.collect()
 }
 
-/// The keys by which a comparator sorts, and whether the greatest comes first: a comparator that
-/// compares a function of an element of one operand with the same function of the other one.
+/// For each place along an axis the number of the element that comes there by keys, of which the
+/// first counts most: sorts leave ties as they are, so the least key comes first.
+fn order_by_keys(graph: &mut Graph, keys: &[Key], axis: usize) -> Accepted<Operand> {
+    let mut order: Option<Operand> = None;
+    for Key { elements, descending } in keys.iter().rev() {
+        let op = Op::Sort { axis, descending: *descending, kept: None };
+        let axes: Vec<usize> = (0..elements.rank()).collect();
+        let Some(before) = order else {
+            order = Some(graph.primitive_pair(op, &[elements])?.1);
+            continue;
+        };
+        let indices = front::elementwise_indices(graph, &before, axis, 0)?;
+        let elements = graph.gather(elements, &axes, &indices, 0, 0)?;
+        let own = graph.primitive_pair(op, &[&elements])?.1;
+        let indices = front::elementwise_indices(graph, &own, axis, 0)?;
+        order = Some(graph.gather(&before, &axes, &indices, 0, 0)?);
+    }
+    order.ok_or_else(|| shape_error("a comparator has no key"))
+}
+
+/// What elements are sorted by.
+struct Key {
+    elements: Operand,
+    /// Whether the greatest comes first.
+    descending: bool,
+}
+
+/// The keys by which a comparator sorts, that which counts most first: each comparison is of a
+/// function of an element of one operand with the same function of the other one, and what is equal
+/// by one of them is left to the next (`a < b | a == b & ..`).
 fn comparator<'p>(
     importer: &mut Importer<'p>,
     node: &Node<'p>,
     block: &'p Block,
     frame: &mut Frame,
-) -> Accepted<Option<(Operand, bool)>> {
+) -> Accepted<Option<Vec<Key>>> {
     let Some((last, operations)) = block.operations.split_last() else { return Ok(None) };
-    let Some(result) = last.operands.first() else { return Ok(None) };
     let made = |value: usize| operations.iter().find(|it| it.results == [value]);
-    let Some(compare) = made(*result).filter(|it| it.name == "stablehlo.compare") else {
+    let Some(compares) = last.operands.first().and_then(|&it| lexicographic(&made, it)) else {
         return Ok(None);
     };
+    let mut keys = Vec::new();
+    for compare in compares {
+        let Some(key) = key(importer, node, block, frame, (compare, &made))? else {
+            return Ok(None);
+        };
+        keys.push(key);
+    }
+    Ok(Some(keys))
+}
+
+/// The comparisons for order by which a value is made, that which counts most first.
+fn lexicographic<'b>(
+    made: &impl Fn(usize) -> Option<&'b Operation>,
+    result: usize,
+) -> Option<Vec<&'b Operation>> {
+    let is = |value: usize, name: &str| made(value).filter(|it| it.name == name);
+    let pair = |operation: &Operation| -> Option<[usize; 2]> {
+        operation.operands.as_slice().try_into().ok()
+    };
+    let word = |operation: &'b Operation, name: &str| {
+        Attribute::of(&operation.attributes, name).and_then(Attribute::word)
+    };
+    let (mut compares, mut value) = (Vec::new(), result);
+    while let Some(or) = is(value, "stablehlo.or") {
+        let both = |[a, b]: [usize; 2]| [(a, b), (b, a)];
+        let mut orders = both(pair(or)?).into_iter();
+        let (order, equal, rest) = orders.find_map(|(order, tied)| {
+            let order = is(order, "stablehlo.compare")?;
+            let mut parts = both(pair(is(tied, "stablehlo.and")?)?).into_iter();
+            parts.find_map(|(equal, rest)| {
+                let equal = is(equal, "stablehlo.compare")?;
+                let is_equality = word(equal, "comparison_direction") == Some("EQ");
+                is_equality.then_some((order, equal, rest))
+            })
+        })?;
+        let is_alike = equal.operands == order.operands
+            && word(equal, "compare_type") == word(order, "compare_type");
+        if !is_alike || compares.len() >= MOST_KEYS {
+            return None;
+        }
+        compares.push(order);
+        value = rest;
+    }
+    compares.push(is(value, "stablehlo.compare")?);
+    Some(compares)
+}
+
+/// The most keys that a comparator is taken apart to.
+const MOST_KEYS: usize = 16;
+
+/// The key of a comparison.
+fn key<'p>(
+    importer: &mut Importer<'p>,
+    node: &Node<'p>,
+    block: &'p Block,
+    frame: &mut Frame,
+    (compare, made): (&'p Operation, &impl Fn(usize) -> Option<&'p Operation>),
+) -> Accepted<Option<Key>> {
     let [left, right] = compare.operands[..] else { return Ok(None) };
     let word = |name: &str| Attribute::of(&compare.attributes, name).and_then(Attribute::word);
     let descending = match word("comparison_direction") {
@@ -192,7 +274,7 @@ fn comparator<'p>(
     let is_total = word("compare_type") == Some("TOTALORDER");
     for (number, pair) in block.parameters.chunks(2).enumerate() {
         let [a, b] = pair else { return Ok(None) };
-        if !is_same(&made, (left, right), (*a, *b), &Cell::new(MOST_COMPARED)) {
+        if !is_same(made, (left, right), (*a, *b), &Cell::new(MOST_COMPARED)) {
             continue;
         }
         // The operations on the left, run on the whole operand.
@@ -206,14 +288,14 @@ fn comparator<'p>(
         let key = importer.graph.broadcast_to(&key, value.shape())?;
         let is_float = key.dtype().is_float();
         let graph = &mut importer.graph;
-        let key = match () {
+        let elements = match () {
             () if is_total && is_float => total_order(graph, &key)?,
             // A comparison of floats finds no order for NaN.
             () if is_float => return Ok(None),
             () if key.dtype() == DType::Bool => graph.cast(&key, DType::U8)?,
             () => key,
         };
-        return Ok(Some((key, descending)));
+        return Ok(Some(Key { elements, descending }));
     }
     Ok(None)
 }

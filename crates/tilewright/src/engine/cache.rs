@@ -14,7 +14,6 @@
 //! Times of change are as coarse as the system's clock tick. So a model that has changed within the
 //! last ticks is compiled, but not kept: it might change once more without its time doing so.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
@@ -299,15 +298,7 @@ fn fits(section: &[u8], key: &Key, model: &Path) -> std::result::Result<bool, Da
 /// What the model's files of external data are, by their names from its folder; none if one cannot
 /// be told.
 fn external(source: &Source, model: &Path, by_content: bool) -> Option<Vec<(String, Vec<u8>)>> {
-    let names: BTreeSet<String> = match source {
-        Source::Model(model) => model.external_files(),
-        Source::Exported(_)
-        | Source::Tflite(_)
-        | Source::Stablehlo(_)
-        | Source::Decoder(_)
-        | Source::Module(_)
-        | Source::Engine(_) => BTreeSet::new(),
-    };
+    let names = source.external_files();
     let tell = |name: String| {
         let path = model.with_file_name(&name);
         let is_settled = fs::metadata(&path).and_then(|file| file.modified()).ok()?;
@@ -328,7 +319,7 @@ fn told(path: &Path, by_content: bool) -> Option<Vec<u8>> {
 
 /// The size and the digest of a file's bytes.
 fn content(path: &Path) -> Option<Vec<u8>> {
-    let bytes = import_onnx::read_model_file(path).ok()?;
+    let bytes = front::read_model_file(path).ok()?;
     let mut encoder = Encoder::new();
     encoder.number(bytes.len() as u64);
     encoder.bytes(&digest(&bytes).to_le_bytes());

@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use backend::Target;
 use base::{Diagnostic, Result, codes};
 use engine::{Damage, Decoder, Encoder};
-use front::{Port, PortExtent};
-use import_onnx::ModelInfo;
+use front::{ModelInfo, Port, PortExtent};
 use runtime::cpu::Processor;
 use tensor::{DType, Kind};
 

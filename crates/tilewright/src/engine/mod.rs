@@ -26,8 +26,7 @@ pub(crate) use load::load;
 use std::path::PathBuf;
 
 use engine::EngineFile;
-use front::Port;
-use import_onnx::ModelInfo;
+use front::{ModelInfo, Port};
 
 use crate::options::Options;
 

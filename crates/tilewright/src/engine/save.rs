@@ -6,9 +6,8 @@ use std::sync::{Arc, PoisonError};
 
 use base::{ConstantId, Diagnostic, Id, Result, codes};
 use engine::{Encoder, EngineDraft};
-use front::Facts;
+use front::{Facts, ModelInfo};
 use graph::{Function, Op};
-use import_onnx::ModelInfo;
 use program::Program;
 use runtime::Code;
 use sym::{Expr, SymbolId};
@@ -20,7 +19,6 @@ use super::section;
 use crate::cache::SegmentFacts;
 use crate::executable::Executable;
 use crate::pipeline::FrontHalf;
-use crate::source::Source;
 use crate::specialisation::{Ranges, ScopedFunction, Specialisation};
 use crate::variant::Variant;
 
@@ -106,26 +104,14 @@ impl Executable {
     }
 
     fn draft_of_model(&self, manifest: &Manifest) -> Result<EngineDraft<'static>> {
-        let bytes = match self.source() {
-            Source::Model(model) => model.self_contained()?.encode(),
-            Source::Exported(_)
-            | Source::Tflite(_)
-            | Source::Stablehlo(_)
-            | Source::Decoder(_)
-            | Source::Module(_)
-            | Source::Engine(_) => {
-                return Err(Diagnostic::error(
-                    codes::NOT_IN_ENGINE,
-                    "the model cannot become an engine file",
-                )
+        let bytes = self.source().self_contained()?.ok_or_else(|| {
+            Diagnostic::error(codes::NOT_IN_ENGINE, "the model cannot become an engine file")
                 .because(
                     "it is compiled anew for what its inputs hold, of something that is no file of \
-                     ONNX",
+                 ONNX",
                 )
                 .remedy("run the model itself, or export it as an ONNX file")
-                .into());
-            }
-        };
+        })?;
         let mut draft = EngineDraft::new();
         draft.section(section::MANIFEST, manifest.encode());
         draft.section(section::MODEL, bytes);
