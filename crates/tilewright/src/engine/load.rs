@@ -131,6 +131,10 @@ pub(crate) fn load(source: Arc<EngineSource>, given: &Options) -> Result<Executa
     let loader = Loader { target, options, constants, file };
     let (variant, segments) = loader.variant(&mut decoder, &outputs)?;
     decoder.end()?;
+    // What all runs need is made while it is waited for the first of them.
+    if let [(_, segment)] = &segments[..] {
+        segment.states.prepare(model.options.thread_count())?;
+    }
     for (facts, segment) in segments {
         model.cache.keep_segment(&facts, segment);
     }
@@ -426,20 +430,24 @@ impl Origin {
     /// What was lowered again, if it is what it was when the code was made.
     fn same(&self, made: Result<LoweredFunction>, program: &Program) -> LoweredFunction {
         let made = sound(made);
-        assert!(
-            made.program() == program,
-            "lowered again, program `{}` is another than the engine's:\n{program}\n{}",
-            program.name,
-            made.program()
-        );
+        if made.program() != program {
+            let found = format!("lowered again, program `{}` is another", program.name);
+            sound(Err::<(), _>(Damage::new(found).into()));
+        }
         made
     }
 }
 
-/// What a part of an engine holds that is read late. That it is as it was written has been checked
-/// when the engine was loaded, so what does not decode now is a mistake of the compiler.
+/// What a part of an engine holds that is read late. The digest of the file's head fits; what does
+/// not decode all the same, is made of something else, or is no model is what a digest was forged
+/// for, and is told to whoever looks.
 fn sound<T>(read: Result<T>) -> T {
-    read.unwrap_or_else(|found| panic!("a part of an engine file does not decode: {found}"))
+    read.unwrap_or_else(|found| {
+        let first = found.iter().next().map(|found| found.message.clone()).unwrap_or_default();
+        let is_known = found.iter().any(|found| found.code == codes::DAMAGED_ENGINE);
+        let damage = || Damage::new(format!("a part of it does not decode: {first}")).into();
+        base::abandon(if is_known { found } else { damage() })
+    })
 }
 
 fn read_front(section: &[u8], constants: &LoadedConstants) -> Result<FrontHalf> {
