@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn what_is_abandoned_is_given() {
-        let found: Diagnostics = Diagnostic::error(codes::CANNOT_READ, "no such file").into();
+        let found: Diagnostics = Diagnostic::error(codes::CANNOT_READ_FILE, "no such file").into();
         let left = || -> Result<()> { abandon(found.clone()) };
         assert_eq!(catch_internal_errors(left), Err(found.clone()));
         assert_eq!(catch_abandoned(left), Err(found.clone()));
