@@ -6,10 +6,13 @@
 
 `tilewright conformance --target rv64gc` compiles the sources of all cases to one program with the C
 compiler that CC names. Here that is a script, which compiles for the other processor and puts the
-program behind its emulator. What the command prints is its result.
+program behind its emulator. What passed, and why cases were refused, is kept in
+`results/riscv.md`, unless `--only` leaves cases out.
 """
 
 import argparse
+import collections
+import json
 import os
 import pathlib
 import shutil
@@ -30,6 +33,24 @@ if [ -f main ] && [ ! -f main.rv64 ]; then
   chmod +x main
 fi
 """
+
+
+def keep(result, origin):
+    """Writes what is known of the cases to the results."""
+    counts = {key: result[key] for key in ("total", "passed", "failed", "refused", "random")}
+    others = [case for case in result["cases"] if case["status"] in ("failed", "refused")]
+    reasons = collections.Counter((case["status"], case["reason"].split("\n")[0]) for case in others)
+    rows = [[count, status, common.without_paths(why)] for (status, why), count in reasons.items()]
+    rows.sort(key=lambda row: (row[1], -row[0], row[2]))
+    text = "\n\n".join(
+        [
+            "Cases as C sources for `rv64gc`, compiled by `riscv64-linux-gnu-gcc`, run by `qemu-riscv64`.",
+            common.table(list(counts), [list(counts.values())]),
+            common.table(["cases", "status", "why"], rows),
+        ]
+    )
+    kept = {"origin": origin, **counts, "others": others}
+    common.keep("riscv", "Conformance cases on RISC-V", kept, text)
 
 
 def main():
@@ -54,7 +75,14 @@ def main():
         script.chmod(0o755)
         command = [options.tilewright, "conformance", options.cases, "--target", "rv64gc", *others]
         environment = dict(os.environ, CC=str(script))
-        sys.exit(subprocess.run(list(map(str, command)), env=environment).returncode)
+        is_whole = not any(word.startswith("--only") for word in others)
+        origin = common.origin()
+        command += ["--json"] if is_whole else []
+        output = subprocess.PIPE if is_whole else None
+        ran = subprocess.run(list(map(str, command)), env=environment, stdout=output, text=True)
+        if is_whole and ran.stdout:
+            keep(json.loads(ran.stdout), origin)
+        sys.exit(ran.returncode)
 
 
 if __name__ == "__main__":

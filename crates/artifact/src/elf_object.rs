@@ -8,10 +8,9 @@
 
 use std::io::{self, Write};
 
-use crate::elf::{
-    ALLOCATED, Bytes, EXECUTABLE, NameTable, SYMBOL_BYTES, SectionTable, put_symbol, zeros,
-};
+use crate::elf::{ALLOCATED, Bytes, EXECUTABLE, NameTable, SYMBOL_BYTES, SectionTable, put_symbol};
 use crate::image::{Image, Section};
+use crate::object::ObjectFile;
 
 const HEADER_BYTES: u64 = 64;
 /// Numbers of sections, in order.
@@ -22,19 +21,10 @@ const SECTIONS: u16 = 8;
 /// The distance to a symbol, in four bytes.
 const PC32: u64 = 2;
 
-/// An object, laid out.
-pub(crate) struct ObjectFile<'a> {
-    image: &'a Image,
-    header: Vec<u8>,
-    data_at: u64,
-    back: Vec<u8>,
-    back_at: u64,
-}
-
 impl<'a> ObjectFile<'a> {
-    /// Lays an object out. `references` are places in the code where the distance to a symbol of
-    /// data belongs.
-    pub(crate) fn new(image: &'a Image, references: &[(usize, usize)]) -> ObjectFile<'a> {
+    /// Lays an object of ELF out. `references` are places in the code where the distance to a
+    /// symbol of data belongs.
+    pub(crate) fn of_elf(image: &'a Image, references: &[(usize, usize)]) -> ObjectFile<'a> {
         let code_bytes = image.code.len() as u64;
         let data_at = (HEADER_BYTES + code_bytes).next_multiple_of(64);
         let data_bytes = image.data_bytes();
@@ -95,24 +85,6 @@ impl<'a> ObjectFile<'a> {
             header.u16(half);
         }
         ObjectFile { image, header: header.0, data_at, back, back_at }
-    }
-
-    /// The bytes of the file.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.back_at + self.back.len() as u64
-    }
-
-    /// Writes the file.
-    ///
-    /// # Errors
-    /// Those of the writer.
-    pub(crate) fn write(&self, file: &mut dyn Write) -> io::Result<()> {
-        file.write_all(&self.header)?;
-        file.write_all(&self.image.code)?;
-        zeros(file, self.data_at - HEADER_BYTES - self.image.code.len() as u64)?;
-        self.image.write_data(file)?;
-        zeros(file, self.back_at - self.data_at - self.image.data_bytes())?;
-        file.write_all(&self.back)
     }
 
     /// Writes a static library whose only member is the object, under a name of at most 15 bytes.

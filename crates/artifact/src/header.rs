@@ -84,7 +84,7 @@ pub(crate) fn header(model: &ArtifactModel) -> String {
 }
 
 const SETUP: &str = "/* Fills the block of constants. */\n\
-    int32_t @NAME@_setup(const @NAME@_arguments *arguments);\n";
+    int32_t @UPPER@_CALL @NAME@_setup(const @NAME@_arguments *arguments);\n";
 
 /// What to do with the weights.
 const WEIGHTS_STEP: [&str; 2] = [

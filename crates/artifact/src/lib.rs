@@ -9,18 +9,22 @@
 //! - `plan`: plans as procedures;
 //! - `image`: code, data and symbols, whatever the file;
 //! - `elf`, `elf_object`: shared libraries, written without a linker; objects, static libraries;
+//! - `macho_object`, `coff_object`: objects for other systems; `object`: what all have;
 //! - `header`, `bindings`: what people include: C, Python, Rust;
 //! - `digest`: what tells contents apart.
 //!
 //! The bytes depend on the model, the options and the version alone.
 
 mod bindings;
+mod coff_object;
 mod digest;
 mod elf;
 mod elf_object;
 mod entry;
 mod header;
 mod image;
+mod macho_object;
+mod object;
 mod plan;
 mod steps;
 mod words;
@@ -42,8 +46,32 @@ pub use steps::ProgramCode;
 
 use entry::{Bases, entry};
 use image::{Data, Image};
+use object::ObjectFile;
 use plan::plan_entry;
 use steps::{Surroundings, moves_of, procedure_of};
+
+/// The operating system whose linker takes an object: decides the kind of file, not the code.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OperatingSystem {
+    /// Linux and others with files of ELF.
+    #[default]
+    Linux,
+    /// macOS: Mach-O.
+    MacOs,
+    /// Windows: COFF.
+    Windows,
+}
+
+impl OperatingSystem {
+    /// What the names of its objects end with, behind the dot.
+    #[must_use]
+    pub fn object_extension(self) -> &'static str {
+        match self {
+            OperatingSystem::Linux | OperatingSystem::MacOs => "o",
+            OperatingSystem::Windows => "obj",
+        }
+    }
+}
 
 /// What artifacts of all models share.
 const COMMON: &str = include_str!("common.procedures");
@@ -175,19 +203,23 @@ impl Artifact {
     /// for one.
     pub fn write_shared_library(&self, name: &str, file: &mut dyn Write) -> io::Result<()> {
         let library = elf::SharedLibrary::new(&self.image, &self.references, name);
-        let library = library.map_err(|bytes| {
-            let message = format!("code and data of {bytes} bytes are too far apart");
-            io::Error::new(io::ErrorKind::FileTooLarge, message)
-        })?;
-        library.write(file)
+        library.map_err(too_far)?.write(file)
     }
 
-    /// Writes an object.
+    /// Writes an object for the linker of a system.
     ///
     /// # Errors
-    /// Those of the writer.
-    pub fn write_object(&self, file: &mut dyn Write) -> io::Result<()> {
-        elf_object::ObjectFile::new(&self.image, &self.references).write(file)
+    /// Those of the writer; an error of the kind `FileTooLarge` where code and data are too large
+    /// for such a file.
+    pub fn write_object(&self, system: OperatingSystem, file: &mut dyn Write) -> io::Result<()> {
+        let (image, references) = (&self.image, &self.references[..]);
+        match system {
+            OperatingSystem::Linux => Ok(ObjectFile::of_elf(image, references)),
+            OperatingSystem::MacOs => macho_object::macho_object(image, references),
+            OperatingSystem::Windows => coff_object::coff_object(image, references),
+        }
+        .map_err(too_far)?
+        .write(file)
     }
 
     /// Writes a static library, whose only member is the object.
@@ -195,7 +227,7 @@ impl Artifact {
     /// # Errors
     /// Those of the writer.
     pub fn write_static_library(&self, file: &mut dyn Write) -> io::Result<()> {
-        let object = elf_object::ObjectFile::new(&self.image, &self.references);
+        let object = ObjectFile::of_elf(&self.image, &self.references);
         object.write_static_library("model.o", file)
     }
 
@@ -216,6 +248,11 @@ impl Artifact {
     pub fn rust_module(&self, model: &ArtifactModel) -> String {
         bindings::rust_module(model)
     }
+}
+
+fn too_far(bytes: u64) -> io::Error {
+    let message = format!("code and data of {bytes} bytes are too far apart");
+    io::Error::new(io::ErrorKind::FileTooLarge, message)
 }
 
 /// An artifact while it is put together.

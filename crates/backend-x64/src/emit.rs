@@ -71,6 +71,9 @@ struct Emitter<'a> {
     flags: Option<Register>,
 }
 
+/// Bytes of a page of the stack.
+const PAGE: i32 = 4096;
+
 /// The frame's layout, in bytes from the stack pointer.
 struct Frame {
     saved: Vec<usize>,
@@ -221,6 +224,13 @@ impl<'a> Emitter<'a> {
         if self.frame.size > 0 {
             let size = self.frame.size as i32;
             self.encode(Code::Mov_r64_rm64, &[Register::RAX.into(), Register::RSP.into()])?;
+            // A frame of pages is touched page by page, from above: some systems make the pages of
+            // a stack only in this order.
+            for page in 1..=size / PAGE {
+                let touched = Memory::at(Register::RSP, -page * PAGE);
+                let operands = [Operand::Memory, Register::RAX.into()];
+                self.put(Code::Mov_rm64_r64, &operands, Some(touched), None)?;
+            }
             self.encode_imm(Code::Sub_rm64_imm32, Register::RSP, size)?;
             self.encode_imm(Code::And_rm64_imm8, Register::RSP, -64)?;
             let caller = Memory::at(Register::RSP, self.frame.caller as i32);

@@ -30,7 +30,7 @@ pub mod timing;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Piece, Result, Severity};
 pub use id::{Arena, Id, IdSet, SecondaryMap};
-pub use internal::catch_internal_errors;
+pub use internal::{abandon, catch_abandoned, catch_internal_errors};
 pub use limits::Limits;
 pub use location::{Location, LocationId, Locations};
 pub use names::{ConstantId, FunctionId, KernelId, ProgramId};

@@ -9,6 +9,8 @@ use std::cell::RefCell;
 use std::panic::{self, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, Once, PoisonError};
 
+use crate::Diagnostics;
+
 /// Where the place of the last panic under one call of [`catch`] is written.
 #[derive(Clone, Default)]
 pub(crate) struct Keeper(Arc<Mutex<Option<String>>>);
@@ -26,6 +28,8 @@ pub struct Caught {
     pub message: Option<String>,
     /// The place in the source where it happened.
     pub place: Option<String>,
+    /// What was abandoned with diagnostics ([`crate::abandon`]).
+    pub found: Option<Diagnostics>,
 }
 
 /// Does a piece of work; a panic in it, or on a thread of [`crate::parallel::map`] that helps it,
@@ -50,7 +54,8 @@ pub fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Caught> {
         let text = payload.downcast_ref::<String>().cloned();
         let message = text.or_else(|| payload.downcast_ref::<&str>().map(ToString::to_string));
         let place = own.0.lock().unwrap_or_else(PoisonError::into_inner).take();
-        Caught { message, place }
+        let found = payload.downcast::<Diagnostics>().ok().map(|found| *found);
+        Caught { message, place, found }
     })
 }
 

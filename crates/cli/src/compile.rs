@@ -5,7 +5,10 @@ use std::path::PathBuf;
 
 use base::{Diagnostic, Diagnostics, codes};
 use clap::{Args, ValueEnum};
-use tilewright::{ArtifactForm, ArtifactOptions, MemoryLimits, Options, SourceOptions, Value};
+use tilewright::{
+    ArtifactForm, ArtifactOptions, Executable, MemoryLimits, OperatingSystem, Options,
+    SourceOptions, Value,
+};
 
 use crate::Outcome;
 use crate::arguments::{ModelArguments, TimingArguments};
@@ -56,6 +59,9 @@ pub(crate) struct Arguments {
     /// code on a machine that runs the target; sources for microcontrollers have it so anyway
     #[arg(long)]
     fold_setup: bool,
+    /// The system whose linker takes an object
+    #[arg(long, value_name = "SYSTEM", default_value = "linux")]
+    system: System,
     /// Prints what C sources take: constants, memory, operations of each kernel
     #[arg(long)]
     report: bool,
@@ -94,6 +100,20 @@ enum WeightsPlace {
     Inside,
 }
 
+/// Operating systems, also by the names that compilers have for them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum System {
+    /// ELF: Linux and others
+    #[value(alias = "x86_64-unknown-linux-gnu")]
+    Linux,
+    /// Mach-O: NAME.o
+    #[value(name = "macos", alias = "x86_64-apple-darwin")]
+    MacOs,
+    /// COFF: NAME.obj, for programs that clang, clang-cl, gcc or rustc compiles
+    #[value(alias = "x86_64-pc-windows-msvc", alias = "x86_64-pc-windows-gnu")]
+    Windows,
+}
+
 /// Deployment forms.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 enum Form {
@@ -101,13 +121,15 @@ enum Form {
     C,
     /// An engine file, which commands take in the place of the model
     Engine,
-    /// Machine code that needs nothing, to be linked: NAME.o, NAME.h, NAME.rs, weights.bin
+    /// Machine code that needs nothing, to be linked, for the system of `--system`: NAME.o,
+    /// NAME.h, NAME.rs, weights.bin
     Object,
     /// A static library of one object: libNAME.a, NAME.h, NAME.rs, weights.bin
     Static,
     /// A shared library, which is loaded as it is: libNAME.so, NAME.h, NAME.py, weights.bin
     Shared,
-    /// Other weights for machine code of the same model that lies in the folder: weights.bin
+    /// Other weights for machine code of the same model that lies in the folder: weights.bin; or
+    /// for the engine file of the same model, which is written anew
     Weights,
 }
 
@@ -122,6 +144,10 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     if !matches!(arguments.emit, Form::C) && (arguments.report || arguments.memory.is_some()) {
         let option = if arguments.report { "--report" } else { "--memory" };
         return Err(is_for_sources(option));
+    }
+    let is_code = matches!(arguments.emit, Form::Object | Form::Static | Form::Shared);
+    if !is_code && arguments.system != System::Linux {
+        return Err(is_for_code("--system"));
     }
     let form = match arguments.emit {
         Form::C if has_weights => return Err(is_for_code("--weights inside")),
@@ -146,6 +172,12 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             }
             None
         }
+        Form::Weights if folder.is_file() => {
+            let mut engine = Executable::load(folder, &options)?;
+            engine.refit_from(model)?;
+            engine.save(folder)?;
+            None
+        }
         Form::Weights => {
             tilewright::refit_artifact(model, &options, &inputs, folder)?;
             None
@@ -155,7 +187,12 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
         Form::Shared => Some(ArtifactForm::Shared),
     };
     if let Some(form) = form {
-        let chosen = ArtifactOptions { has_weights, fold_setup };
+        let system = match arguments.system {
+            System::Linux => OperatingSystem::Linux,
+            System::MacOs => OperatingSystem::MacOs,
+            System::Windows => OperatingSystem::Windows,
+        };
+        let chosen = ArtifactOptions { has_weights, fold_setup, system };
         tilewright::emit_artifact(model, &options, &inputs, folder, form, chosen)?;
     }
     arguments.timings.print(&options.phases);

@@ -4,9 +4,10 @@
 
 mod support;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use artifact::Digest;
 use base::text::Parser;
 use import_onnx::proto::ModelProto;
 use prost::Message;
@@ -145,6 +146,64 @@ fn c_programs_link_with_every_form() {
     }
 }
 
+/// A linker of LLVM under one of its names: on the path, or among the tools of Rust.
+fn linker(name: &str) -> Option<PathBuf> {
+    let works = |path: &Path| Command::new(path).arg("--version").output().is_ok();
+    let rustc = Command::new("rustc").args(["--print", "sysroot"]).output().ok();
+    let root = rustc.map(|said| String::from_utf8_lossy(&said.stdout).trim().to_owned());
+    let hosts = root.and_then(|root| std::fs::read_dir(Path::new(&root).join("lib/rustlib")).ok());
+    let of_rust = hosts.into_iter().flatten().flatten();
+    let of_rust = of_rust.map(|host| host.path().join("bin/gcc-ld").join(name));
+    let found = [PathBuf::from(name)].into_iter().chain(of_rust).find(|path| works(path));
+    if found.is_none() {
+        eprintln!("skipped: there is no `{name}`");
+    }
+    found
+}
+
+#[test]
+fn linkers_of_other_systems_take_objects() {
+    let folder = Folder::new();
+    let compile = |system: &str, inside: &[&str]| {
+        let base = ["compile", DIGITS, "--emit", "object", "--dim", "batch=5", "-o"];
+        let output = folder.file(system);
+        succeed(&[&base[..], &[&output, "--system", system], inside].concat());
+    };
+    compile("linux", &[]);
+    compile("macos", &[]);
+    compile("windows", &[]);
+    compile("x86_64-apple-darwin", &["--weights", "inside"]);
+    let read = |name: &str| std::fs::read_to_string(folder.file(name)).expect("reads");
+    // The code is the same, and so is what is said of it.
+    assert_eq!(read("linux/digits.h"), read("macos/digits.h"));
+    assert_eq!(read("linux/digits.h"), read("windows/digits.h"));
+    if let Some(linker) = linker("ld64.lld") {
+        for object in ["macos/digits.o", "x86_64-apple-darwin/digits.o"] {
+            let mut link = Command::new(&linker);
+            link.args(["-arch", "x86_64", "-platform_version", "macos", "11.0", "11.0", "-dylib"]);
+            link.args(["-fatal_warnings", "-o", "digits.dylib", object]);
+            done(link.current_dir(folder.path()));
+            let library = std::fs::read(folder.file("digits.dylib")).expect("linked");
+            let is_there = |name: &[u8]| library.windows(name.len()).any(|it| it == name);
+            assert!(is_there(b"_digits_run"), "{object}");
+        }
+    }
+    if let Some(linker) = linker("lld-link") {
+        let mut link = Command::new(linker);
+        link.args(["/dll", "/noentry", "/wx", "/export:digits_run", "/export:digits_setup"]);
+        link.args(["/out:digits.dll", "windows/digits.obj"]);
+        done(link.current_dir(folder.path()));
+        assert!(folder.path().join("digits.dll").exists());
+    }
+    let output = tilewright(
+        folder.path(),
+        &["compile", DIGITS, "--emit", "static", "--system", "macos", "-o", "out"],
+    );
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success() && said.contains("TW0408"), "{said}");
+    assert!(!folder.path().join("out").exists(), "nothing is written");
+}
+
 /// Runs the module of Python in a folder on the file `image`; the bytes of the first output.
 fn from_python(folder: &Folder, module: &str, batch: usize) -> Vec<u8> {
     let script = format!(
@@ -224,6 +283,53 @@ fn the_same_model_gives_the_same_bytes() {
         assert_eq!(found[0].len(), 4, "{form}");
         assert!(found[0] == found[1], "{form}: the bytes differ");
     }
+}
+
+/// What is written of the repository's small models for named targets, by digests: on whichever
+/// machine this test runs, the bytes are those of the one where the digests were kept.
+#[test]
+fn named_targets_give_the_bytes_that_are_kept() {
+    const ENCODER: &str =
+        concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/sentences/encoder.onnx");
+    let kept = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/digests.txt");
+    let mut found = String::from(
+        "# What `tilewright compile` writes of models for targets, by digests of names and bytes.\n\
+         # A change of the code that models become changes them: `BLESS=1` keeps the new ones.\n",
+    );
+    let machine: &[&str] = &["object", "static", "shared"];
+    for (model, path) in [("digits", DIGITS), ("encoder", ENCODER)] {
+        for (target, forms) in [
+            ("x86-64-v3", machine),
+            ("x86-64-v4", machine),
+            ("c99", &["c"]),
+            ("rv64gc", &["c"]),
+            ("cortex-m7", &["c"]),
+        ] {
+            // What is free is no size that memory could be planned for.
+            if model == "encoder" && target == "cortex-m7" {
+                continue;
+            }
+            for form in forms {
+                let folder = Folder::new();
+                let output = folder.file("out");
+                let compile = ["compile", path, "--emit", form, "--target", target, "-o", &output];
+                let fixed: &[&str] =
+                    if target == "cortex-m7" { &["--dim", "batch=1"] } else { &[] };
+                succeed(&[&compile[..], fixed].concat());
+                let mut digest = Digest::default();
+                for (name, bytes) in files(Path::new(&output)) {
+                    digest.add(name.as_bytes());
+                    digest.add(&bytes);
+                }
+                found += &format!("{model} {target} {form} {digest}\n");
+            }
+        }
+    }
+    if std::env::var_os("BLESS").is_some_and(|value| value == "1") {
+        std::fs::write(kept, &found).expect("written");
+    }
+    let kept = std::fs::read_to_string(kept).unwrap_or_default();
+    assert!(kept == found, "other bytes than those that are kept:\n{found}");
 }
 
 /// The digits model with other weights.

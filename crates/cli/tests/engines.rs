@@ -3,6 +3,8 @@
 
 mod support;
 
+use import_onnx::proto::ModelProto;
+use prost::Message;
 use support::{Folder, runnable_targets, tilewright};
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
@@ -40,6 +42,41 @@ fn an_engine_runs_in_the_place_of_its_model() {
         let (status, _, errors) = run(&folder, looked);
         assert_eq!(status, Some(0), "{looked:?}: {errors}");
     }
+}
+
+#[test]
+fn an_engine_takes_the_weights_of_another_file() {
+    let Some(folder) = engine() else { return };
+    let weights = ["--emit", "weights", "-o", "digits.tw"];
+    let refit = |model: &str| run(&folder, &[&["compile", model][..], &weights].concat());
+    let bytes = std::fs::read(DIGITS).expect("reads");
+    let mut model = ModelProto::decode(&bytes[..]).expect("decodes");
+    let constants = model.graph.iter_mut().flat_map(|graph| &mut graph.initializer);
+    for own in constants.filter_map(|tensor| tensor.raw_data.as_mut()) {
+        let mut changed = own.to_vec();
+        // The lowest bits of floats; integers, all of which are small, stay as they are.
+        for number in changed.chunks_exact_mut(4).filter(|number| number[3] != 0) {
+            number[0] ^= 0x5a;
+        }
+        *own = changed.into();
+    }
+    std::fs::write(folder.path().join("other.onnx"), model.encode_to_vec()).expect("written");
+    let (_, before, _) = run(&folder, &["run", "digits.tw"]);
+    let (status, _, errors) = refit("other.onnx");
+    assert_eq!(status, Some(0), "{errors}");
+    let (_, outputs, _) = run(&folder, &["run", "digits.tw"]);
+    let rebuilt = ["run", "other.onnx", "--dim", "batch=2", "--no-cache"];
+    let (_, wanted, _) = run(&folder, &rebuilt);
+    assert!(outputs == wanted && outputs != before, "{outputs}{wanted}{before}");
+    let nodes = model.graph.iter_mut().flat_map(|graph| &mut graph.node);
+    for node in nodes.filter(|node| node.op_type == "Relu") {
+        "Sigmoid".clone_into(&mut node.op_type);
+    }
+    std::fs::write(folder.path().join("stranger.onnx"), model.encode_to_vec()).expect("written");
+    let (status, _, errors) = refit("stranger.onnx");
+    assert_ne!(status, Some(0));
+    assert!(errors.contains("error[TW0306]"), "{errors}");
+    assert_eq!(run(&folder, &["run", "digits.tw"]).1, outputs, "the engine is as it was");
 }
 
 #[test]

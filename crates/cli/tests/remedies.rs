@@ -173,6 +173,7 @@ const CASES: &[Case] = &[
     case("TW0401", "compile one.onnx -o out --emit shared --target c99", "--target c99"),
     case("TW0408", "compile one.onnx -o out --emit c --weights inside", "--emit c"),
     case("TW0408", "compile one.onnx -o out --emit shared --report", "--emit shared"),
+    case("TW0408", "compile one.onnx -o out --emit static --system macos", "--emit static"),
     case("TW0409", "compile one.onnx -o out --emit c --memory ram=1", "--memory ram=1"),
     case("TW0112", "info one.onnx --limit file-bytes=3", "--limit file-bytes=3"),
     case("TW0112", "run weight.onnx --random --limit nodes=0", "--limit nodes=0"),

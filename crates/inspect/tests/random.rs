@@ -160,7 +160,11 @@ fn wrong_in_a_library(sample: &GraphSample) -> Said {
     let mut says = false;
     for number in 0..4 {
         let choice = LibraryChoice {
-            artifact: ArtifactOptions { has_weights: number % 2 == 1, fold_setup: number == 1 },
+            artifact: ArtifactOptions {
+                has_weights: number % 2 == 1,
+                fold_setup: number == 1,
+                ..ArtifactOptions::default()
+            },
             has_free_extents: number > 1,
             workers: 1 + number % 3,
         };

@@ -2,14 +2,21 @@
 //!
 //! Every block begins at a multiple of 64 bytes. Large blocks come straight from the system, which
 //! makes each page when it is first touched: by the thread that uses it, and not at all if none
-//! does; or all of them at once where that is asked for ([`Block::populate`]). Huge pages are not
-//! asked for at first: where memory is given back to a hypervisor when it is free, whole huge pages
-//! are what has been given back, and to have one again takes five times as long as making its small
-//! pages (`docs/perf-log.md`). What turns out to be read again and again is moved to them
-//! ([`Block::collapse`]).
+//! does; or ahead of that, by a thread of its own, where that is asked for ([`Block::populate`]).
+//! Huge pages are not asked for at first: where memory is given back to a hypervisor when it is
+//! free, whole huge pages are what has been given back, and to have one again takes five times as
+//! long as making its small pages (`docs/perf-log.md`). What turns out to be read again and again
+//! is moved to them ([`Block::collapse`]).
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
+use std::ops::Range;
 use std::ptr::NonNull;
+#[cfg(target_os = "linux")]
+use std::sync::Arc;
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicBool, Ordering};
+#[cfg(target_os = "linux")]
+use std::thread::JoinHandle;
 
 use base::Diagnostic;
 use base::codes::OUT_OF_MEMORY;
@@ -19,6 +26,10 @@ pub(crate) const ALIGNMENT: usize = 64;
 
 /// Smaller blocks come from the allocator, which clears what it gives.
 const LARGE: usize = 1 << 18;
+
+/// Pages of so many bytes are made by one call: a fraction of a millisecond.
+#[cfg(target_os = "linux")]
+const POPULATED_PART: usize = 1 << 18;
 
 /// Bytes of a huge page.
 #[cfg(target_os = "linux")]
@@ -35,6 +46,16 @@ pub struct Block {
     bytes: usize,
     /// What to give back.
     origin: Origin,
+    #[cfg(target_os = "linux")]
+    populating: Option<Populating>,
+}
+
+/// A thread that has the system make the pages of a block; it ends before the block does.
+#[cfg(target_os = "linux")]
+#[derive(Debug)]
+struct Populating {
+    is_over: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
 }
 
 #[derive(Debug)]
@@ -71,6 +92,8 @@ impl Block {
                 pointer: NonNull::<Aligned>::dangling().cast(),
                 bytes,
                 origin: Origin::Nothing,
+                #[cfg(target_os = "linux")]
+                populating: None,
             }),
             #[cfg(target_os = "linux")]
             LARGE.. => Block::of_system(bytes),
@@ -83,7 +106,13 @@ impl Block {
         let layout = Layout::from_size_align(bytes, ALIGNMENT).ok()?;
         // SAFETY: the size is not zero.
         let pointer = NonNull::new(unsafe { alloc_zeroed(layout) })?;
-        Some(Block { pointer, bytes, origin: Origin::Allocator(layout) })
+        Some(Block {
+            pointer,
+            bytes,
+            origin: Origin::Allocator(layout),
+            #[cfg(target_os = "linux")]
+            populating: None,
+        })
     }
 
     #[cfg(target_os = "linux")]
@@ -96,19 +125,40 @@ impl Block {
             return None;
         }
         let pointer = NonNull::new(mapping.cast::<u8>())?;
-        Some(Block { pointer, bytes, origin: Origin::System })
+        Some(Block { pointer, bytes, origin: Origin::System, populating: None })
     }
 
-    /// Has the system make all pages of a large block now, which for a single thread that will use
-    /// them all takes a sixth less time than to meet one after the other. Advice, no promise.
-    pub fn populate(&mut self) {
+    /// Has the system make the pages of a large block, by a thread of its own, while others use the
+    /// block: the pages of these ranges of bytes first, in their order, then all others. Whoever
+    /// is there before that thread makes the page that he meets. Advice, no promise.
+    pub fn populate(&mut self, first: impl IntoIterator<Item = Range<usize>>) {
         #[cfg(target_os = "linux")]
-        if matches!(self.origin, Origin::System) {
-            // SAFETY: the mapping is this block's; its pages keep what they hold.
-            unsafe {
-                libc::madvise(self.pointer.as_ptr().cast(), self.bytes, libc::MADV_POPULATE_WRITE)
+        if matches!(self.origin, Origin::System) && self.populating.is_none() {
+            let parts = populated_parts(self.bytes, first);
+            let begin = self.pointer.as_ptr().expose_provenance();
+            let is_over = Arc::new(AtomicBool::new(false));
+            let over = is_over.clone();
+            let bytes = self.bytes;
+            let populate = move || {
+                for part in parts {
+                    let start = part * POPULATED_PART;
+                    let length = POPULATED_PART.min(bytes - start);
+                    let page = std::ptr::with_exposed_provenance_mut(begin + start);
+                    // SAFETY: the mapping is the block's, which waits for this thread before it
+                    // gives the mapping back; pages keep what they hold.
+                    let done = unsafe { libc::madvise(page, length, libc::MADV_POPULATE_WRITE) };
+                    if done != 0 || over.load(Ordering::Relaxed) {
+                        return;
+                    }
+                }
             };
+            let thread = std::thread::Builder::new().name("tilewright pages".to_owned());
+            if let Ok(thread) = thread.spawn(populate) {
+                self.populating = Some(Populating { is_over, thread: Some(thread) });
+            }
         }
+        #[cfg(not(target_os = "linux"))]
+        let _ = first;
     }
 
     /// Moves a large block to huge pages, from which memory is read faster, while others read it;
@@ -174,8 +224,32 @@ impl Block {
 #[repr(align(64))]
 struct Aligned;
 
+/// Parts of a block by their numbers, each once: those that these ranges meet first.
+#[cfg(target_os = "linux")]
+fn populated_parts(bytes: usize, first: impl IntoIterator<Item = Range<usize>>) -> Vec<usize> {
+    let count = bytes.div_ceil(POPULATED_PART);
+    let mut is_met = vec![false; count];
+    let first = first.into_iter().filter(|range| !range.is_empty()).flat_map(|range| {
+        range.start / POPULATED_PART..range.end.div_ceil(POPULATED_PART).min(count)
+    });
+    first.chain(0..count).filter(|&part| !std::mem::replace(&mut is_met[part], true)).collect()
+}
+
+#[cfg(target_os = "linux")]
+impl Drop for Populating {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            // It cannot panic, and there is nothing to tell.
+            let _ = thread.join();
+        }
+    }
+}
+
 impl Drop for Block {
     fn drop(&mut self) {
+        #[cfg(target_os = "linux")]
+        drop(self.populating.take());
         match self.origin {
             Origin::Nothing => {}
             // SAFETY: allocated with this layout, and not given back before.
@@ -197,7 +271,7 @@ mod tests {
     fn blocks_are_aligned_and_zero() {
         for bytes in [0, 1, 63, 64, 5000, LARGE - 1, LARGE, 3 * LARGE + 7] {
             let mut block = Block::zeroed(bytes).expect("memory");
-            block.populate();
+            block.populate([bytes / 2..bytes, 0..bytes / 3]);
             assert_eq!((block.len(), block.is_empty()), (bytes, bytes == 0));
             assert_eq!(block.as_ptr().align_offset(ALIGNMENT), 0);
             assert!(block.bytes().iter().all(|byte| *byte == 0));
@@ -215,6 +289,24 @@ mod tests {
         assert!(moved <= block.len());
         assert!(block.bytes().iter().enumerate().all(|(at, byte)| *byte == number(at)));
         assert_eq!(Block::zeroed(LARGE - 1).expect("memory").collapse(), 0);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn parts_that_are_met_first_are_made_first() {
+        let at = |part: usize| part * POPULATED_PART;
+        let parts = populated_parts(at(5) + 1, [at(3) + 5..at(4), at(4)..at(4), 0..at(1) + 1]);
+        assert_eq!(parts, [3, 0, 1, 2, 4, 5]);
+        assert_eq!(populated_parts(at(2), []), [0, 1]);
+    }
+
+    #[test]
+    fn a_block_may_end_while_its_pages_are_made() {
+        for _ in 0..10 {
+            let mut block = Block::zeroed(24 << 20).expect("memory");
+            block.populate([]);
+            block.bytes_mut()[7] = 1;
+        }
     }
 
     #[test]

@@ -6,13 +6,15 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use std::ops::Range;
+
 use base::Id;
 use sym::SymbolId;
 
 use crate::executable::LoadedProgram;
 use crate::memory::{ALIGNMENT, Block};
 use crate::pool;
-use crate::resolve::Owner;
+use crate::resolve::{Owner, Resolved};
 
 /// An executable's memory for one caller: arena, scratch memory, pointers. Made once, used for any
 /// number of runs, one at a time.
@@ -54,9 +56,7 @@ impl State {
         let scratch_stride = resolved.scratch_bytes.next_multiple_of(2 * ALIGNMENT);
         let scratch = Block::zeroed(scratch_stride.saturating_mul(threads))?;
         let mut arena = Block::zeroed(executable.arena_bytes())?;
-        if threads == 1 {
-            arena.populate();
-        }
+        arena.populate(arena_by_use(resolved));
         let mut state = State {
             threads,
             slots: vec![std::ptr::null_mut(); resolved.slots.len()],
@@ -108,6 +108,15 @@ impl State {
     }
 }
 
+/// Where the slots of the arena lie, in the order in which steps name them first.
+fn arena_by_use(resolved: &Resolved) -> Vec<Range<usize>> {
+    let slots = resolved.port(Owner::Arena).map_or(&[][..], |port| &resolved.ports[port].1.slots);
+    let slots = slots.iter().map(|&id| &resolved.slots[id]);
+    let mut slots: Vec<_> = slots.filter(|slot| !slot.entries.is_empty()).collect();
+    slots.sort_by_key(|slot| slot.entries[0].0);
+    slots.iter().map(|slot| slot.offset..slot.offset + slot.bytes).collect()
+}
+
 /// A program with memory for callers, which is kept for the next ones.
 #[derive(Debug)]
 pub struct StatePool {
@@ -127,6 +136,14 @@ impl StatePool {
     #[must_use]
     pub fn executable(&self) -> &Arc<LoadedProgram> {
         &self.executable
+    }
+
+    /// Makes memory for one caller ahead of the first one.
+    ///
+    /// # Errors
+    /// Lack of memory.
+    pub fn prepare(&self, threads: usize) -> base::Result<()> {
+        self.with(threads, |_| Ok(()))
     }
 
     /// For how many callers there is memory.

@@ -5,7 +5,10 @@ use std::fs::File;
 use std::io::{BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 
-use artifact::{Artifact, ArtifactModel, MainCode, ModelCode, PlanCode, ProgramCode, SegmentCode};
+use artifact::{
+    Artifact, ArtifactModel, MainCode, ModelCode, OperatingSystem, PlanCode, ProgramCode,
+    SegmentCode,
+};
 use backend::{MachineCode, Target};
 use backend_c::{CPort, Interface};
 use base::{Diagnostic, Diagnostics, KernelId, Result, codes};
@@ -42,6 +45,8 @@ pub struct ArtifactOptions {
     pub has_weights: bool,
     /// Whether `setup` is run now, so that the block of constants lies in it.
     pub fold_setup: bool,
+    /// The system that it is for.
+    pub system: OperatingSystem,
 }
 
 /// Compiles a model to an artifact in a folder, which is made if it is not there: all files or
@@ -54,7 +59,8 @@ pub struct ArtifactOptions {
 ///
 /// # Errors
 /// What is wrong with the model, with the inputs or with the options; `TW0205` for a free dimension
-/// that is no extent of an input by itself; `TW0301` if a file cannot be written.
+/// that is no extent of an input by itself; `TW0408` for a library for another system than Linux;
+/// `TW0301` if a file cannot be written.
 pub fn emit_artifact(
     model: impl AsRef<Path>,
     options: &Options,
@@ -63,6 +69,14 @@ pub fn emit_artifact(
     form: ArtifactForm,
     chosen: ArtifactOptions,
 ) -> Result<()> {
+    if form != ArtifactForm::Object && chosen.system != OperatingSystem::Linux {
+        let message = "libraries are written for Linux alone";
+        return Err(Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+            .at("--emit")
+            .because("for other systems there are objects, of which their linkers make libraries")
+            .remedy("use `--emit object`, or leave the option out")
+            .into());
+    }
     let (source, name, inputs) = deployed_source(model.as_ref(), options, inputs)?;
     let request = DeploymentRequest { source: &source, options, name: &name, inputs: &inputs };
     let compiled = compile_for_artifact(&request, chosen)?;
@@ -80,7 +94,8 @@ pub fn emit_artifact(
     match form {
         ArtifactForm::Object => {
             files.write(folder.join(format!("{name}.rs")), rust)?;
-            files.write(folder.join(format!("{name}.o")), |file| artifact.write_object(file))?;
+            let object = folder.join(format!("{name}.{}", chosen.system.object_extension()));
+            files.write(object, |file| artifact.write_object(chosen.system, file))?;
         }
         ArtifactForm::Static => {
             files.write(folder.join(format!("{name}.rs")), rust)?;

@@ -332,15 +332,19 @@ impl Executable {
         what: &dyn Fn(&Variant) -> Result<T>,
     ) -> Result<(Arc<Variant>, T)> {
         attempt(&|facts| {
-            let (variant, _) = Inputs { ports: &self.inputs, components }.settle(
-                &self.model.options.limits,
-                facts,
-                |facts| self.variant_of(facts),
-                |variant| variant.needs(),
-                |variant| variant.run(&self.model, components),
-            )?;
-            let done = what(&variant)?;
-            Ok((variant, done))
+            // Parts of an engine file that are read late may turn out not to be as written.
+            base::catch_abandoned(|| {
+                let ports = &self.inputs;
+                let (variant, _) = Inputs { ports, components }.settle(
+                    &self.model.options.limits,
+                    facts,
+                    |facts| self.variant_of(facts),
+                    |variant| variant.needs(),
+                    |variant| variant.run(&self.model, components),
+                )?;
+                let done = what(&variant)?;
+                Ok((variant, done))
+            })
         })
     }
 

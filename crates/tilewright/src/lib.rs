@@ -160,6 +160,8 @@ mod variant;
 mod weigh;
 
 pub use crate::engine::EngineCache;
+#[cfg(feature = "artifact")]
+pub use artifact::OperatingSystem;
 pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};

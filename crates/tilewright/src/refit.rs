@@ -28,7 +28,10 @@ impl Executable {
     /// and for what is compiled anew for each run's facts; faults while computing; `TW0901` while
     /// somebody holds a variant of the model.
     pub fn refit_from(&mut self, model: impl AsRef<Path>) -> Result<()> {
-        let model = model.as_ref();
+        base::catch_abandoned(|| self.refit_from_file(model.as_ref()))
+    }
+
+    fn refit_from_file(&mut self, model: &Path) -> Result<()> {
         let options = &self.model.options;
         let source = Source::read(model, &options.limits)?;
         let imported = source.import(options, &Facts::default())?;

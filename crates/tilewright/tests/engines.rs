@@ -264,14 +264,14 @@ fn what_does_not_decode_is_refused_where_the_digest_fits() {
     if !runs_code() {
         return;
     }
-    let options = Options::default().with_dim("n", 2);
-    let executable = compiled(&model(&with_numbers(CONVOLUTIONS, 1.0)), options);
+    let executable = compiled(&model(&with_numbers(CONVOLUTIONS, 1.0)), Options::default());
+    run(&executable, &[picture(2, 1)]);
     let folder = folder();
     let path = saved(&executable, &folder);
     let good = std::fs::read(&path).expect("written");
     let head = head_of(&good);
     let options = Options::default().with_threads(1);
-    let mut refused = 0;
+    let (mut refused, mut refused_late) = (0, 0);
     for number in 0..mutations() / 2 {
         let mut bytes = mutated(&good, head, number);
         if bytes.len() < head {
@@ -279,9 +279,28 @@ fn what_does_not_decode_is_refused_where_the_digest_fits() {
         }
         engine::seal(&mut bytes);
         // Loaded or not, nothing breaks down; code that may be another is not run.
-        refused += u32::from(tilewright::compile_bytes(bytes, &options).is_err());
+        let Ok(loaded) = tilewright::compile_bytes(bytes, &options) else {
+            refused += 1;
+            continue;
+        };
+        if number % 16 == 0 {
+            refused_late += u32::from(is_refused_late(&loaded, number));
+        }
     }
-    assert!(refused > 0);
+    assert!(refused > 0 && refused_late > 0, "{refused}, {refused_late}");
+}
+
+/// Looks at all that an engine holds beside what runs: whether something is not as it was written.
+fn is_refused_late(loaded: &Executable, number: u64) -> bool {
+    let looked = tilewright::catch_internal_errors(|| {
+        let Some((variant, code, _)) = loaded.fixed_code() else { return Ok(0) };
+        let functions = variant.front().module.functions.len();
+        let setup = variant.setup().lowered().kernels.len();
+        Ok(functions + setup + code.iter().map(|it| it.lowered().kernels.len()).sum::<usize>())
+    });
+    let Err(found) = looked else { return false };
+    assert!(found.to_string().contains("TW0303"), "change {number}: {found}");
+    true
 }
 
 #[test]

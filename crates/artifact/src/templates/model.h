@@ -10,6 +10,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* Calls are those of System V, on all systems. */
+#if !defined(_WIN32)
+#define @UPPER@_CALL
+#elif defined(__GNUC__) || defined(__clang__)
+#define @UPPER@_CALL __attribute__((sysv_abi))
+#else
+#error "this compiler has no calls of System V: use clang, clang-cl or gcc"
+#endif
+
 @MACROS@
 #ifdef __cplusplus
 extern "C" {
@@ -26,15 +35,15 @@ typedef struct {
   /* Calls the task for all numbers below the extent, in parts of about the grain, on any threads,
      and comes back when all are done. Calls with the same worker, below workers, are never at the
      same time. Where there is none, all is done on the caller's thread. */
-  void (*parallel_for)(void *pool,
-      void (*task)(void *context, int64_t first, int64_t last, int64_t worker), void *context,
+  void (@UPPER@_CALL *parallel_for)(void *pool,
+      void (@UPPER@_CALL *task)(void *context, int64_t first, int64_t last, int64_t worker), void *context,
       int64_t extent, int64_t grain);
   void *pool;
   int64_t workers;
 @EXTENTS@} @NAME@_arguments;
 
 @SETUP@/* Runs the model. */
-int32_t @NAME@_run(const @NAME@_arguments *arguments);
+int32_t @UPPER@_CALL @NAME@_run(const @NAME@_arguments *arguments);
 
 @STATUSES@
 @TYPED@#ifdef __cplusplus

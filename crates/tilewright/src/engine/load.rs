@@ -131,6 +131,10 @@ pub(crate) fn load(source: Arc<EngineSource>, given: &Options) -> Result<Executa
     let loader = Loader { target, options, constants, file };
     let (variant, segments) = loader.variant(&mut decoder, &outputs)?;
     decoder.end()?;
+    // What all runs need is made while it is waited for the first of them.
+    if let [(_, segment)] = &segments[..] {
+        segment.states.prepare(model.options.thread_count())?;
+    }
     for (facts, segment) in segments {
         model.cache.keep_segment(&facts, segment);
     }
@@ -230,7 +234,7 @@ impl Loader {
             compiling.into_iter().map(|(id, made)| (id, made.into_iter().collect())).collect();
         let setup = self.setup(&origin)?;
         let of = front.clone();
-        let plan = LateValue::by(move || Plan::of(&of));
+        let plan = LateValue::by(move || sound(|| Ok(Plan::of(&of))));
         let variant = Variant {
             id,
             front,
@@ -327,9 +331,12 @@ impl Loader {
         let (origin, offsets) = (origin.clone(), offsets.clone());
         let (own, its, expected) = (program.clone(), ranges.clone(), usual.clone());
         let made = LateValue::by(move || {
-            let request = origin.request(function, &offsets);
-            let request = Request { symbols: &expected, ..request };
-            origin.same(LoweredFunction::within(request, &its).map(|(made, _)| made), &own)
+            let made = || {
+                let request = origin.request(function, &offsets);
+                let request = Request { symbols: &expected, ..request };
+                Ok(LoweredFunction::within(request, &its)?.0)
+            };
+            origin.same(made, &own)
         });
         let made = Arc::new(made);
         let made =
@@ -367,9 +374,12 @@ impl Loader {
         let made = |program: &Arc<Program>| {
             let program = program.clone();
             LateValue::by(move || {
-                let request = origin.request(function, &offsets);
-                let request = Request { symbols: &its, given, ..request };
-                origin.same(LoweredFunction::new(request), &program)
+                let made = || {
+                    let request = origin.request(function, &offsets);
+                    let request = Request { symbols: &its, given, ..request };
+                    LoweredFunction::new(request)
+                };
+                origin.same(made, &program)
             })
         };
         Ok((facts, self.specialisation(decoder, made, symbols, (given, why_alone))?))
@@ -384,17 +394,17 @@ impl Loader {
             let again = origin.clone();
             let made = |program: &Arc<Program>| {
                 let program = program.clone();
-                LateValue::by(move || again.same(LoweredFunction::new(again.setup()), &program))
+                LateValue::by(move || again.same(|| LoweredFunction::new(again.setup()), &program))
             };
             loader.specialisation(&mut decoder, made, BTreeMap::new(), (None, None))
         };
-        Ok(Arc::new(LateValue::by(move || sound(read()))))
+        Ok(Arc::new(LateValue::by(move || sound(&read))))
     }
 
     fn front(&self) -> Result<Arc<LateValue<FrontHalf>>> {
         let section = self.file.section(section::FRONT)?;
         let constants = self.constants.clone();
-        Ok(Arc::new(LateValue::by(move || sound(read_front(&section, &constants)))))
+        Ok(Arc::new(LateValue::by(move || sound(|| read_front(&section, &constants)))))
     }
 }
 
@@ -424,22 +434,30 @@ impl Origin {
     }
 
     /// What was lowered again, if it is what it was when the code was made.
-    fn same(&self, made: Result<LoweredFunction>, program: &Program) -> LoweredFunction {
-        let made = sound(made);
-        assert!(
-            made.program() == program,
-            "lowered again, program `{}` is another than the engine's:\n{program}\n{}",
-            program.name,
-            made.program()
-        );
+    fn same(
+        &self,
+        make: impl FnOnce() -> Result<LoweredFunction>,
+        program: &Program,
+    ) -> LoweredFunction {
+        let made = sound(make);
+        if made.program() != program {
+            let found = format!("lowered again, program `{}` is another", program.name);
+            base::abandon(Damage::new(found).into());
+        }
         made
     }
 }
 
-/// What a part of an engine holds that is read late. That it is as it was written has been checked
-/// when the engine was loaded, so what does not decode now is a mistake of the compiler.
-fn sound<T>(read: Result<T>) -> T {
-    read.unwrap_or_else(|found| panic!("a part of an engine file does not decode: {found}"))
+/// What a part of an engine holds that is read late. The digest of the file's head fits; what does
+/// not decode all the same, is made of something else, or breaks an invariant where it was made
+/// before without that, is what a digest was forged for, and is told to whoever looks.
+fn sound<T>(read: impl FnOnce() -> Result<T>) -> T {
+    base::catch_internal_errors(read).unwrap_or_else(|found| {
+        let first = found.iter().next().map(|found| found.message.clone()).unwrap_or_default();
+        let is_known = found.iter().any(|found| found.code == codes::DAMAGED_ENGINE);
+        let damage = || Damage::new(format!("a part of it does not decode: {first}")).into();
+        base::abandon(if is_known { found } else { damage() })
+    })
 }
 
 fn read_front(section: &[u8], constants: &LoadedConstants) -> Result<FrontHalf> {

@@ -49,13 +49,15 @@ impl Executable {
         &self,
         what: &mut dyn FnMut(&mut EngineDraft<'_>) -> Result<()>,
     ) -> Result<()> {
-        let manifest = self.manifest();
-        let saved = self.saved();
-        let mut draft = match &saved {
-            Some(saved) => draft(&manifest, saved)?,
-            None => self.draft_of_model(&manifest)?,
-        };
-        what(&mut draft)
+        base::catch_abandoned(|| {
+            let manifest = self.manifest();
+            let saved = self.saved();
+            let mut draft = match &saved {
+                Some(saved) => draft(&manifest, saved)?,
+                None => self.draft_of_model(&manifest)?,
+            };
+            what(&mut draft)
+        })
     }
 
     /// Whether an engine of it has code, rather than a model to compile.
