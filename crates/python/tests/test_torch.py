@@ -203,6 +203,25 @@ class TorchCompile(unittest.TestCase):
             kept({"memory": 2})
         self.assertIn("memory", str(raised.exception))
 
+    def test_what_a_graph_gives_back_as_it_came_is_not_copied(self):
+        module, inputs = perceptron(), torch.randn(8, 16)
+        compiled = torch.compile(module, backend="tilewright")
+        places = set()
+
+        def note(tensor):
+            places.add(tensor.data_ptr())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            loss = compiled(inputs).square().mean()
+        self.assertTrue({module[2].weight.data_ptr(), inputs.data_ptr()} <= places)
+        loss.backward()
+        wanted = copy.deepcopy(module)
+        wanted.zero_grad()
+        wanted(inputs).square().mean().backward()
+        for one, two in zip(module.parameters(), wanted.parameters()):
+            self.assert_equal(one.grad, two.grad)
+
     def test_an_optimiser_is_compiled(self):
         modules = [perceptron(), perceptron()]
         torch.manual_seed(1)
