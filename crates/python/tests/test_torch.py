@@ -63,6 +63,27 @@ class TorchCompile(unittest.TestCase):
             module[0].weight.data = torch.randn(32, 16)
             self.assert_equal(compiled(inputs), module(inputs))
 
+    def test_products_with_large_matrices_that_are_given(self):
+        # Panels of them are copied in the product: whole and cut ones, short sums and long ones.
+        torch.manual_seed(0)
+        for rows, terms, columns in ((128, 520, 1000), (64, 512, 1024), (61, 2300, 500)):
+            for turned in (False, True):
+                one = torch.randn(rows, terms, requires_grad=True)
+                two = torch.randn(*((columns, terms) if turned else (terms, columns)))
+                two.requires_grad_()
+
+                def product(one, two, turned=turned):
+                    return one @ (two.t() if turned else two)
+
+                torch._dynamo.reset()
+                found = torch.compile(product, backend="tilewright")(one, two)
+                wanted = product(one, two)
+                self.assert_equal(found, wanted, 2e-4)
+                gradients = torch.autograd.grad(found.square().mean(), (one, two))
+                for mine, eager in zip(
+                        gradients, torch.autograd.grad(wanted.square().mean(), (one, two))):
+                    self.assert_equal(mine, eager, 2e-4)
+
     def test_a_loop_of_training_follows_eager(self):
         modules = [perceptron(), perceptron()]
         compiled = torch.compile(modules[0], backend="tilewright")
