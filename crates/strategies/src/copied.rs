@@ -14,8 +14,8 @@
 //! }
 //! ```
 //!
-//! So are the strips of an operand that lies along the vectors, where all terms of a strip fall on the
-//! same cache sets. To the choice of a tile such an operand lies as its copy does.
+//! So are the strips of an operand that lies along the vectors, where all terms of a strip fall on
+//! the same cache sets. To the choice of a tile such an operand lies as its copy does.
 
 use backend::Target;
 use backend::tile::copies_panels;
