@@ -10,7 +10,9 @@ step compiled (`torch.compile(optimizer.step)`).
 - Gradients: of the first step, the largest difference over the largest element of each parameter's
   gradient, from eager's in f32 and, of both, from eager's in f64; a row a seed. Beside it how far
   eager's gradients move from those in f64 if each weight is multiplied by 1 + 1e-7 times a random
-  number: where an operand of a `relu` is that near to zero, they jump.
+  number: where an operand of a `relu` is that near to zero, they jump, whoever computes them. So the
+  same is done with a smooth activation in each `relu`'s place, where nothing jumps. Last the norm of
+  all differences over that of all gradients.
 - Losses: of `--steps` steps from the same weights, the largest difference from eager's; beside it how
   far eager's own move if each weight is multiplied by 1 + 1e-7 at first.
 - Time: forward, backward and step, the least of rounds that take turns with eager and Inductor, in
@@ -36,10 +38,11 @@ import warnings
 import common
 
 NAMES = ("resnet18", "encoder", "gpt2")
+PARTS = ("gradients", "losses", "times", "memory")
 
 
-def made(name, seed=0):
-    """A module for training and a function from it to its loss."""
+def made(name, seed=0, smooth=False):
+    """A module for training and a function from it to its loss; without a `relu` where that is asked."""
     import torch
 
     torch.manual_seed(seed)
@@ -48,10 +51,14 @@ def made(name, seed=0):
         import torchvision
 
         module = torchvision.models.resnet18()
+        for block in list(module.modules()) if smooth else ():
+            if hasattr(block, "relu"):
+                block.relu = torch.nn.SiLU()
         inputs, wanted = torch.randn(4, 3, 224, 224), torch.randint(0, 1000, (4,))
         return module, lambda it: functional.cross_entropy(it(inputs.to(kind(it))), wanted)
     if name == "encoder":
-        layer = torch.nn.TransformerEncoderLayer(384, 6, 1536, dropout=0.0, batch_first=True)
+        layer = torch.nn.TransformerEncoderLayer(
+            384, 6, 1536, dropout=0.0, batch_first=True, activation="gelu" if smooth else "relu")
         module = torch.nn.TransformerEncoder(layer, 6)
         inputs, wanted = torch.randn(4, 128, 384), torch.randn(4, 128, 384)
         return module, lambda it: functional.mse_loss(it(inputs.to(kind(it))), wanted.to(kind(it)))
@@ -113,21 +120,36 @@ def off(found, wanted):
     return max(each)
 
 
+def norm_off(found, wanted):
+    """The norm of all differences over that of all gradients."""
+    apart = sum((a - b).square().sum() for a, b in zip(found, wanted, strict=True))
+    return (apart / sum(it.square().sum() for it in wanted)).sqrt().item()
+
+
 def gradients_of(name, seeds):
     import torch
 
     rows = []
-    for seed in range(seeds):
+    # The third model has no `relu`.
+    for smooth in (True,) if name == "gpt2" else (False, True):
         torch._dynamo.reset()
-        module, loss = made(name, seed)
-        exact = Contender(copy.deepcopy(module).double(), loss).gradients()
-        ours = Contender(module, loss, "tilewright").gradients()
-        eager = Contender(module, loss).gradients()
-        row = {"from_eager": off(ours, eager), "ours_from_f64": off(ours, exact)}
-        del ours
-        row["eager_from_f64"] = off(eager, exact)
-        moved = [Contender(nudged(module, it), loss).gradients() for it in range(3)]
-        rows.append({**row, "nudged_from_f64": max(off(it, exact) for it in moved)})
+        compiled = None
+        for seed in range(seeds):
+            module, loss = made(name, seed, smooth)
+            exact = Contender(copy.deepcopy(module).double(), loss).gradients()
+            if compiled is None:
+                compiled = Contender(module, loss, "tilewright")
+            compiled.module.load_state_dict(module.state_dict())
+            compiled.loss = loss
+            ours, eager = compiled.gradients(), Contender(module, loss).gradients()
+            moved = [Contender(nudged(module, it), loss).gradients() for it in range(3)]
+            row = {"smooth": smooth, "seed": seed, "from_eager": off(ours, eager)}
+            for kind_of, measure in (("", off), ("_norm", norm_off)):
+                row[f"ours_from_f64{kind_of}"] = measure(ours, exact)
+                row[f"eager_from_f64{kind_of}"] = measure(eager, exact)
+                row[f"nudged_from_f64{kind_of}"] = max(measure(it, exact) for it in moved)
+            rows.append(row)
+            print(name, row, file=sys.stderr, flush=True)
     return rows
 
 
@@ -273,11 +295,12 @@ def main():
     )
     options.add_argument("names", nargs="*", help=" ".join(NAMES))
     options.add_argument("--steps", type=int, default=50, help="whose losses are compared")
-    options.add_argument("--seeds", type=int, default=2, help="for gradients")
+    options.add_argument("--seeds", type=int, default=4, help="for gradients")
     options.add_argument("--rounds", type=int, default=5, help="of steps that take turns")
     options.add_argument("--memory", type=float, default=0.2, help="the share to ask for")
     options.add_argument("--name", default="torch-train", help="of the files in bench/results/")
     options.add_argument("--add", action="store_true", help="to the models the kept result has")
+    options.add_argument("--only", choices=PARTS, help="measure one part, and keep the others")
     options.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
     given = options.parse_args()
     if given.part:
@@ -287,13 +310,21 @@ def main():
     if unknown:
         options.error(f"no model is called {', '.join(unknown)}: {', '.join(NAMES)}")
     origin = common.origin()
-    result = common.kept(given.name, "models") if given.add else {}
+    result = common.kept(given.name, "models") if given.add or given.only else {}
     same = ["--steps", given.steps, "--rounds", given.rounds, "--seeds", given.seeds]
     for name in given.names or NAMES:
-        row = {what: in_child(what, name, *same) for what in ("gradients", "losses", "times")}
-        shares = ("all", "1", str(given.memory))
-        row["memory"] = {share: in_child("memory", name, share, *same) for share in shares}
-        result[name] = {**row, "steps": given.steps, "commit": origin["commit"]}
+        row = {}
+        for what in PARTS if given.only is None else (given.only,):
+            if what == "memory":
+                shares = ("all", "1", str(given.memory))
+                found = {share: in_child(what, name, share, *same) for share in shares}
+            else:
+                found = in_child(what, name, *same)
+            row[what] = found
+            row.setdefault("commits", {})[what] = origin["commit"]
+        commits = {**result.get(name, {}).get("commits", {}), **row["commits"]}
+        kept = {**result.get(name, {}), **row, "steps": given.steps, "commits": commits}
+        result[name] = {**kept, "commit": origin["commit"]}
         print(name, json.dumps(row), flush=True)
     text = tables(result)
     title = "Training by torch.compile, 1 thread, f32, batch 4"
@@ -302,20 +333,25 @@ def main():
 
 def tables(result):
     """The tables of a result."""
+    keys = ("from_eager", "ours_from_f64", "eager_from_f64", "nudged_from_f64")
+    keys += ("ours_from_f64_norm", "eager_from_f64_norm", "nudged_from_f64_norm")
     rows = [
-        [name, *each.values()] for name, row in result.items() for each in row["gradients"]
-    ]
-    header = ["model", "gradients from eager's", "ours from f64", "eager's from f64"]
-    text = common.table([*header, "nudged eager's from f64"], rows) + "\n\n"
+        [name, "smooth" if each["smooth"] else "relu", each["seed"], *(each[key] for key in keys)]
+        for name, row in result.items() for each in row.get("gradients", ())
+    ]  # fmt: skip
+    header = ["model", "activation", "seed", "gradients from eager's", "ours from f64", "eager's"]
+    header += ["nudged eager's", "norm: ours", "eager's", "nudged eager's"]
+    text = common.table(header, rows) + "\n\n"
     keys = ("from_eager", "nudge_moves", "eager_nodes", "compiles")
     rows = [
-        [name, row["steps"], *(row["losses"][key] for key in keys)] for name, row in result.items()
-    ]
+        [name, row["steps"], *(row["losses"][key] for key in keys)]
+        for name, row in result.items() if "losses" in row
+    ]  # fmt: skip
     header = ["model", "steps", "losses from eager's", "a nudge moves eager's"]
     text += common.table([*header, "nodes left eager", "compiles"], rows) + "\n\n"
     rows = []
     for name, row in result.items():
-        for who, each in row["times"].items():
+        for who, each in row.get("times", {}).items():
             for clock in ("processor_ms", "wall_ms"):
                 spent, theirs = each[clock], row["times"]["inductor"][clock]
                 rows.append([name, who, clock, *spent, sum(spent), sum(theirs) / sum(spent)])
@@ -323,7 +359,7 @@ def tables(result):
     text += common.table(header, rows) + "\n\n"
     rows = []
     for name, row in result.items():
-        for share, each in row["memory"].items():
+        for share, each in row.get("memory", {}).items():
             usual = row["memory"]["1"]
             changes = [each[key] / usual[key] for key in ("peak_mib", "processor_ms", "wall_ms")]
             rows.append([name, share, each["kept_mib"], each["peak_mib"], *changes])

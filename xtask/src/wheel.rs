@@ -11,7 +11,7 @@ use std::process::{Command, ExitCode};
 use std::time::SystemTime;
 
 /// What a wheel may take.
-const MOST_BYTES: u64 = 8 << 20;
+const MOST_BYTES: u64 = 8_000_000;
 
 /// What the plugin's may take.
 const MOST_PLUGIN_BYTES: u64 = 5 << 20;

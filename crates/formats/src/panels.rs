@@ -10,9 +10,9 @@
 //! reads it often enough to repay the copy, or where the copy puts short elements in tuples.
 
 use backend::Target;
-use backend::tile::{Area, best_tile};
+use backend::tile::{Area, best_tile, copies_panels};
 use base::Id;
-use graph::{Built, FunctionBuilder, IterationSpace};
+use graph::{Built, FunctionBuilder, IterationSpace, Node, Op};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -107,6 +107,16 @@ fn carrier(
     }
     let tuples = tuple.is_some();
     let colliding = rows_collide(contraction, builder, operand, target)?;
+    if let Some(given) = as_given(contraction, builder, operand)
+        && !tuples
+        && runtime
+        && is_copied_in_panels(&given, builder, operand, vector, (reads, colliding))?
+    {
+        *contraction = given;
+        messages
+            .push(format!("operand {operand} stays as it lies: its panels are copied in tiles"));
+        return Ok(());
+    }
     if runtime && !tuples && contiguous && !repays(reads, one_panel, colliding) {
         messages.push(format!("operand {operand} is not packed: it would not repay the copy"));
         return Ok(());
@@ -116,6 +126,60 @@ fn carrier(
     }
     messages.push(format!("operand {operand} packed in panels of {panel}"));
     pack(contraction, builder, operand, vector, panel)
+}
+
+/// A contraction that reads an operand of the caller's, which no kernel can store in another order,
+/// as it lies: without a transpose in front.
+fn as_given(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    operand: usize,
+) -> Option<Contraction> {
+    let function = builder.function();
+    let mut read = contraction.clone();
+    let value = read.operands[operand].value;
+    if let Some((node, _)) = function.producer(value) {
+        let Node { op: Op::Transpose { permutation }, operands, .. } = &function.nodes[node] else {
+            return None;
+        };
+        let before = contraction.space.operands[operand].as_slice();
+        let index = &mut read.space.operands[operand];
+        for (moved, axis) in before.iter().zip(permutation) {
+            index[*axis] = moved.clone();
+        }
+        read.operands[operand].value = operands[0];
+    }
+    function.producer(read.operands[operand].value).is_none().then_some(read)
+}
+
+/// Whether an operand as it is given lies along the innermost axis of the sum, or along the vector
+/// axis with rows that collide, and is so large and read so often that the product copies its
+/// panels.
+fn is_copied_in_panels(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    operand: usize,
+    vector: usize,
+    (reads, colliding): (Option<i64>, bool),
+) -> Built<bool> {
+    let value = contraction.operands[operand].value;
+    let dtype = builder.dtype(value)?;
+    let elements = builder.shape(value)?.iter().product::<Expr>().as_constant();
+    let (Some(reads), Some(elements)) = (reads, elements) else { return Ok(false) };
+    let reduced = contraction.space.extents[contraction.space.parallel..].iter();
+    let lies = match contraction.space.innermost_reduced() {
+        Some(axis) => {
+            colliding && contraction.is_contiguous(builder, operand, vector)?
+                || contraction.is_contiguous(builder, operand, axis)?
+        }
+        None => false,
+    };
+    Ok(lies
+        && dtype == contraction.accumulator
+        && !contraction.repeats
+        && reduced.filter(|extent| !extent.is_one()).count() == 1
+        && contraction.space.extents.iter().all(|extent| extent.as_constant().is_some())
+        && copies_panels(reads, elements * i64::from(dtype.bits()) / 8))
 }
 
 /// Whether an operand does not stay in a core's cache from run to run: however it lies, it then

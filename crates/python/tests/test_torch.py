@@ -63,6 +63,27 @@ class TorchCompile(unittest.TestCase):
             module[0].weight.data = torch.randn(32, 16)
             self.assert_equal(compiled(inputs), module(inputs))
 
+    def test_products_with_large_matrices_that_are_given(self):
+        # Panels of them are copied in the product: whole and cut ones, short sums and long ones.
+        torch.manual_seed(0)
+        for rows, terms, columns in ((128, 520, 1000), (64, 512, 1024), (61, 2300, 500)):
+            for turned in (False, True):
+                one = torch.randn(rows, terms, requires_grad=True)
+                two = torch.randn(*((columns, terms) if turned else (terms, columns)))
+                two.requires_grad_()
+
+                def product(one, two, turned=turned):
+                    return one @ (two.t() if turned else two)
+
+                torch._dynamo.reset()
+                found = torch.compile(product, backend="tilewright")(one, two)
+                wanted = product(one, two)
+                self.assert_equal(found, wanted, 2e-4)
+                gradients = torch.autograd.grad(found.square().mean(), (one, two))
+                for mine, eager in zip(
+                        gradients, torch.autograd.grad(wanted.square().mean(), (one, two))):
+                    self.assert_equal(mine, eager, 2e-4)
+
     def test_a_loop_of_training_follows_eager(self):
         modules = [perceptron(), perceptron()]
         compiled = torch.compile(modules[0], backend="tilewright")
@@ -202,6 +223,25 @@ class TorchCompile(unittest.TestCase):
         with self.assertRaises(Exception) as raised:
             kept({"memory": 2})
         self.assertIn("memory", str(raised.exception))
+
+    def test_what_a_graph_gives_back_as_it_came_is_not_copied(self):
+        module, inputs = perceptron(), torch.randn(8, 16)
+        compiled = torch.compile(module, backend="tilewright")
+        places = set()
+
+        def note(tensor):
+            places.add(tensor.data_ptr())
+            return tensor
+
+        with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+            loss = compiled(inputs).square().mean()
+        self.assertTrue({module[2].weight.data_ptr(), inputs.data_ptr()} <= places)
+        loss.backward()
+        wanted = copy.deepcopy(module)
+        wanted.zero_grad()
+        wanted(inputs).square().mean().backward()
+        for one, two in zip(module.parameters(), wanted.parameters()):
+            self.assert_equal(one.grad, two.grad)
 
     def test_an_optimiser_is_compiled(self):
         modules = [perceptron(), perceptron()]

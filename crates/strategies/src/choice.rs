@@ -381,6 +381,7 @@ fn largest_tile(problem: &Problem, vector: usize, row: Option<usize>, lanes: i64
 /// elsewhere each time.
 fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[Motion]) -> bool {
     let Some(innermost) = problem.reduced.last() else { return false };
+    let copied = |id: BufferId| problem.copied.iter().any(|copied| copied.buffer == id);
     problem.update.loads().zip(along).any(|(access, motion)| {
         let buffer = &kernel.buffers[access.buffer];
         let width = i64::from(buffer.dtype.bits()) / 8;
@@ -390,6 +391,7 @@ fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[
             Motion::Still | Motion::Irregular => 0,
         };
         *motion != Motion::Still
+            && !copied(access.buffer)
             && apart >= target.machine.near_bytes
             && (elements * width) as u64 > target.machine.l2.bytes
     })

@@ -149,6 +149,9 @@ fn cut(
     if strips && !packs && choice.blocks == 1 {
         return Err("strips that are not packed are met once".into());
     }
+    if problem.is_turned() && !packs {
+        return Err("panels that lie along the sum are met by few rows".into());
+    }
     let strides = row_strides(hand, problem, row);
     let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min();
     let copies = !choice.staged.is_empty() && choice.rows_kept.is_some_and(|kept| rows > kept);

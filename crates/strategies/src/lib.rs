@@ -14,6 +14,7 @@ mod ahead;
 mod axes;
 mod blocks;
 mod choice;
+mod copied;
 mod cost;
 mod deep;
 mod dots;

@@ -193,6 +193,23 @@ fn copies_bytes(kernel: &Kernel) -> bool {
     copies
 }
 
+/// Cuts a nest that transposes into tiles, which are transposed in registers: the loop along which
+/// it loads, the one along which it stores, and those around them.
+pub(super) fn transposing_tiles(
+    hand: &mut Hand<'_>,
+    rest: &[String],
+    loaded: &str,
+    stored: &str,
+) -> Result<(), Refused> {
+    let (stored_outer, stored_inner) = hand.split_whole(stored, TILE)?;
+    let (loaded_outer, loaded_inner) = hand.split_whole(loaded, TILE)?;
+    let outer = rest.iter().cloned().chain(stored_outer).chain(loaded_outer);
+    let order: Vec<String> = outer.chain([loaded_inner.clone(), stored_inner.clone()]).collect();
+    hand.reorder(&hand.present(&order))?;
+    hand.vectorise(&stored_inner)?;
+    hand.unroll(&loaded_inner)
+}
+
 /// Tiles of both loops, so that lines of both sides are used whole.
 fn transpose(
     hand: &mut Hand<'_>,

@@ -95,6 +95,11 @@ pub(super) struct Loops {
 }
 
 impl Order {
+    /// Has all rows meet a tile of columns before the next one is met.
+    pub(super) fn meet_columns_once(&mut self) {
+        (self.columns_first, self.groups, self.columns_outermost) = (true, 1, false);
+    }
+
     /// The loops in this order, outermost first. Tiles of rows that overlap cannot be shared among
     /// workers, so they come last.
     pub(super) fn arrange(&self, overlapping: bool, loops: Loops) -> Vec<String> {

@@ -11,8 +11,10 @@
 use loops::{Access as Use, Scope};
 use schedule::{LocalScope, ScheduleStep};
 
+use crate::copied::Copied;
 use crate::given::Refused;
 use crate::hand::Hand;
+use crate::map;
 use crate::problem::Problem;
 use crate::structure::{Access, LoopInfo, Motion};
 
@@ -26,6 +28,8 @@ pub(super) struct Panels {
     pub(super) bytes: i64,
     /// Bytes of an element.
     pub(super) element: i64,
+    /// How panels are copied, if they are to be wherever rows are many.
+    pub(super) copied: Option<Copied>,
 }
 
 impl Panels {
@@ -51,7 +55,9 @@ impl Panels {
             };
             let (buffer_name, bytes) = (buffer.name.clone(), elements * element);
             let is_read = buffer.scope == Scope::Parameter(Use::Read);
-            is_read.then_some(Panels { buffer: buffer_name, packed, bytes, element })
+            let copied = problem.copied.iter().find(|copied| copied.buffer == access.buffer);
+            let copied = copied.cloned();
+            is_read.then_some(Panels { buffer: buffer_name, packed, bytes, element, copied })
         };
         problem.update.loads().filter_map(of).collect()
     }
@@ -68,11 +74,21 @@ impl Panels {
             target: around.to_owned(),
             into: into.clone(),
             scope: LocalScope::Scratch,
-            order: Vec::new(),
+            order: self.copied.as_ref().map_or(Vec::new(), |copied| copied.order.clone()),
         })?;
         let copy = hand.kernel().buffers.values().find(|copy| copy.name == into);
-        let lanes = copy.and_then(|copy| copy.shape.len().checked_sub(1));
-        lanes.map_or(Ok(()), |lanes| hand.vectorise(&format!("{into}_{lanes}")))
+        let Some(lanes) = copy.and_then(|copy| copy.shape.len().checked_sub(1)) else {
+            return Ok(());
+        };
+        let name = |axis: usize| format!("{into}_{axis}");
+        match self.copied.as_ref().and_then(|copied| copied.terms) {
+            None => hand.vectorise(&name(lanes)),
+            Some(terms) => {
+                let rest: Vec<String> =
+                    (0..lanes).filter(|axis| *axis != terms).map(name).collect();
+                map::transposing_tiles(hand, &rest, &name(terms), &name(lanes))
+            }
+        }
     }
 
     /// Has loads ask for the next panel. Strips are left alone: their pieces are too short to repay

@@ -8,6 +8,7 @@ use loops::{BufferId, Kernel, Scope};
 use sym::Expr;
 use tensor::DType;
 
+use crate::copied::Copied;
 use crate::given::Refused;
 use crate::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
 
@@ -32,6 +33,8 @@ pub(super) struct Problem {
     pub(super) reduced: Vec<LoopInfo>,
     /// Names of the loops that initialise, by the axis of the accumulators.
     pub(super) init: Vec<Option<String>>,
+    /// Operands whose panels are copied as they are met.
+    pub(super) copied: Vec<Copied>,
 }
 
 /// A loop of the last nest, and the loops over the axis of the accumulators that it walks.
@@ -86,7 +89,8 @@ impl Problem {
         let init = init_loops.into_iter().flatten().map(name).collect();
         let (acc, bytes) = (buffer.name.clone(), i64::from(buffer.dtype.bits()).max(32) / 8);
         let contiguous = buffer.shape.len().checked_sub(1);
-        Ok(Problem { acc, bytes, contiguous, axes, reduced, init, update, last })
+        let copied = Vec::new();
+        Ok(Problem { acc, bytes, contiguous, axes, reduced, init, update, last, copied })
     }
 
     /// The most bytes by which an operand moves on from term to term, of those that stay near.

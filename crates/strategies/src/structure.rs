@@ -183,6 +183,21 @@ impl Nest {
         self.accesses.iter().filter(|access| access.effect.writes())
     }
 
+    /// Has a buffer's accesses move as if its axes were in another order.
+    pub(super) fn reorder_axes(&mut self, kernel: &Kernel, buffer: BufferId, order: &[usize]) {
+        let shape = &kernel.buffers[buffer].shape;
+        let mut strides = vec![0; shape.len()];
+        let mut step = 1;
+        for &axis in order.iter().rev() {
+            strides[axis] = step;
+            step *= kernel.weight(&shape[axis]);
+        }
+        let strides: Arc<[i64]> = strides.into();
+        for access in self.accesses.iter_mut().filter(|access| access.buffer == buffer) {
+            access.strides = strides.clone();
+        }
+    }
+
     /// What the block loads or folds.
     pub(super) fn loads(&self) -> impl Iterator<Item = &Access> {
         self.accesses.iter().filter(|access| !access.effect.writes())

@@ -68,7 +68,8 @@ pub(super) fn points(given: &Given<'_>, target: &Target) -> Vec<Point> {
         Err(_) => None,
     };
     let problem = nests.and_then(|nests| Problem::find(hand.kernel(), nests).ok());
-    let Some(problem) = problem else { return Vec::new() };
+    let Some(mut problem) = problem else { return Vec::new() };
+    problem.copy_panels(hand.kernel(), target);
     let whole = |point: Point| point.with_name("way", WHOLE);
     let tiles = points_of(&problem, hand.kernel(), target, NAME).into_iter().map(whole);
     let ways = [STREAM, DEEP].map(|way| Point::of(NAME).with_name("way", way));
@@ -87,7 +88,7 @@ pub(super) fn apply(
         true => Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?,
         false => given.nests()?.to_vec(),
     };
-    let problem = Problem::find(hand.kernel(), nests)?;
+    let mut problem = Problem::find(hand.kernel(), nests)?;
     let is_wanted = |way: &str| point.allows_name("way", way);
     if let Some(vector) = stream::streamed_axis(&problem, hand.kernel(), target)
         && is_wanted(STREAM)
@@ -97,7 +98,8 @@ pub(super) fn apply(
             return streamed;
         }
     }
-    let choice = choose(&problem, hand.kernel(), target, point)?;
+    problem.copy_panels(hand.kernel(), target);
+    let mut choice = choose(&problem, hand.kernel(), target, point)?;
     if is_wanted(DEEP) {
         let cut = hand.attempt(|hand| deep::apply(hand, &problem, &choice, target));
         if cut.is_ok() {
@@ -107,9 +109,16 @@ pub(super) fn apply(
     if !is_wanted(WHOLE) {
         return Err("its sums are not taken so".into());
     }
+    if !problem.copied.is_empty() {
+        choice.order.meet_columns_once();
+    }
     let (shared, instruction) = emit(&mut hand, &problem, &choice, target)?;
     let remark = describe(&problem, &choice) + &instruction;
     prefetch(&mut hand, &problem, &choice, target)?;
+    // A panel that overlaps the one before it gives the same bits again.
+    if !problem.copied.is_empty() && hand.share_blocks(&shared, SHARED).is_ok() {
+        return Ok(remark);
+    }
     Ok(hand.share_if_independent(&shared, SHARED, remark))
 }
 
@@ -120,9 +129,13 @@ pub(super) fn inside(
     nests: Vec<Nest>,
     target: &Target,
 ) -> Result<String, Refused> {
-    let problem = Problem::find(hand.kernel(), nests)?;
+    let mut problem = Problem::find(hand.kernel(), nests)?;
+    problem.copy_panels(hand.kernel(), target);
     let mut choice = choose(&problem, hand.kernel(), target, &Point::of(NAME))?;
     choice.staged.clear();
+    if !problem.copied.is_empty() {
+        choice.order.meet_columns_once();
+    }
     let (_, instruction) = emit(hand, &problem, &choice, target)?;
     Ok(describe(&problem, &choice) + &instruction)
 }
@@ -157,6 +170,9 @@ fn describe(problem: &Problem, choice: &Choice) -> String {
     if choice.blocks > 1 {
         text += &format!(", in {} blocks of rows", choice.blocks);
     }
+    if !problem.copied.is_empty() {
+        text += ", panels copied";
+    }
     if choice.blocks > 1 && !choice.staged.is_empty() {
         text += COPIED_ROWS;
     }
@@ -171,6 +187,8 @@ struct Parts {
     block: Option<String>,
     row: Option<String>,
     vector: String,
+    /// The loop over tiles of columns, if there are several.
+    column: Option<String>,
     /// The loop over tiles of rows, where the last may have fewer: its rows have a condition.
     guarded: Option<String>,
 }
@@ -236,7 +254,33 @@ fn emit(
         }
         _ => shared,
     };
+    let shared = copy_panels(hand, problem, choice, &parts, shared)?;
     Ok((shared, remark))
+}
+
+/// Copies the panels that are to be copied, each for all tiles of rows that meet it; of the loops
+/// that may be shared those that then still may be.
+fn copy_panels(
+    hand: &mut Hand<'_>,
+    problem: &Problem,
+    choice: &Choice,
+    parts: &Parts,
+    mut shared: Vec<String>,
+) -> Result<Vec<String>, Refused> {
+    let along = problem.axes[choice.vector].update.as_ref().filter(|_| !problem.copied.is_empty());
+    let (Some(along), Some(column)) = (along, &parts.column) else {
+        return match problem.is_turned() {
+            true => Err("an operand that lies along the sum is a single panel".into()),
+            false => Ok(shared),
+        };
+    };
+    let panels = Panels::of(hand, problem, along, choice.width);
+    for own in panels.iter().filter(|panels| panels.copied.is_some()) {
+        own.pack(hand, column)?;
+    }
+    let upto = shared.iter().position(|name| name == column);
+    shared.truncate(upto.map_or(shared.len(), |upto| upto + 1));
+    Ok(shared)
 }
 
 /// Has the next panel come while one is met by several tiles, if both fit the second-level cache
@@ -267,6 +311,7 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
         Tail::Guard => hand.split(&vector, choice.width, Tail::Guard)?,
         Tail::Exact | Tail::Shift => hand.split_whole(&vector, choice.width)?,
     };
+    let column = columns.clone();
     let (column_groups, columns) = match (choice.order.groups, columns) {
         (2.., Some(tiles)) => {
             let count = hand.extent(&tiles).ok_or("the number of columns is not known")?;
@@ -307,7 +352,7 @@ fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Part
             column_tiles: columns,
         },
     );
-    Ok(Parts { outer, block, row, vector, guarded })
+    Ok(Parts { outer, block, row, vector, column, guarded })
 }
 
 /// Copies the rows of a block into scratch memory, where they are apart by a few lines more than

@@ -16,6 +16,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use backend::tile::copies_panels;
 use base::Id;
 use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
 use sym::{Expr, SymbolId};
@@ -176,6 +177,9 @@ fn strided_operand(
     let extent = |axis: usize| weight(function, &space.extents[axis]);
     let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1)?;
     let symbol = SymbolId::new(innermost);
+    if copies_panels_of_operand(function, space, operands) {
+        return None;
+    }
     let mut found = None;
     for (number, (&operand, index)) in operands.iter().zip(&space.operands).enumerate() {
         let moved = class_of(function, operand) == Some(Class::Movement);
@@ -201,6 +205,38 @@ fn strided_operand(
         }
     }
     found
+}
+
+/// Whether the product copies panels of an operand: the one that alone moves along the innermost
+/// axis of the result is the caller's, lies along the sum, is large and read often.
+pub(crate) fn copies_panels_of_operand(
+    function: &Function,
+    space: &IterationSpace,
+    operands: &[ValueId],
+) -> bool {
+    let long = |&axis: &usize| !space.extents[axis].is_one();
+    let Some(vector) = (0..space.parallel).rev().find(long) else { return false };
+    let Some(innermost) = space.innermost_reduced() else { return false };
+    let constant = space.extents.iter().map(Expr::as_constant).collect::<Option<Vec<i64>>>();
+    let Some(extents) = constant else { return false };
+    let moves = |number: usize, axis: usize| {
+        space.operands[number].iter().any(|index| index.contains(SymbolId::new(axis)))
+    };
+    let mut carriers = (0..operands.len()).filter(|&number| moves(number, vector));
+    let (Some(number), None) = (carriers.next(), carriers.next()) else { return false };
+    let (value, index) = (operands[number], &space.operands[number]);
+    let Some(ty) = function.ty(value).as_tensor() else { return false };
+    let elements = ty.shape.iter().product::<Expr>().as_constant();
+    let bytes = elements.map_or(0, |elements| elements * i64::from(ty.dtype.bits()) / 8);
+    let still = (0..space.parallel).filter(|&axis| !moves(number, axis));
+    let reads = still.map(|axis| extents[axis]).product();
+    function.producer(value).is_none()
+        && ty.dtype.is_float()
+        && ty.dtype.bits() >= 32
+        && (space.parallel..extents.len()).filter(long).count() == 1
+        && index.iter().all(|index| index.as_symbol().is_some() || index.as_constant().is_some())
+        && stride(function, value, index, SymbolId::new(innermost)) == Some(1)
+        && copies_panels(reads, bytes)
 }
 
 /// The operand whose tuples of short elements lie apart, and the axis along which they do: only

@@ -13,7 +13,7 @@
 
 mod bound;
 mod homes;
-mod legal;
+pub(crate) mod legal;
 mod merge;
 mod reductions;
 mod views;

@@ -19,6 +19,7 @@ use sym::Expr;
 
 use super::index::extents;
 use crate::definitions::space;
+use crate::groups::legal::copies_panels_of_operand;
 
 /// From how many contiguous elements on a reduction keeps how many partial results; most first.
 pub(crate) const PARTIALS: [(i64, i64); 3] = [(256, 64), (128, 32), (16, 16)];
@@ -41,8 +42,14 @@ pub(crate) fn partials(extent: i64) -> i64 {
 }
 
 /// The innermost run of a contraction or reduction; none where an operand is not contiguous along
-/// its innermost reduced axis.
+/// its innermost reduced axis, or is copied so that it is not.
 pub(crate) fn run(function: &Function, node: NodeId) -> Option<Run> {
+    let data = &function.nodes[node];
+    if let Op::Contract { space, .. } = &data.op
+        && copies_panels_of_operand(function, space, &data.operands)
+    {
+        return None;
+    }
     let short = |run: &Run| run.extent.as_constant().is_some_and(|extent| partials(extent) == 1);
     let run = run_where(function, node, &|operand, axes| {
         walks(function, operand, axes, &mut Vec::new())

@@ -241,8 +241,8 @@ class Trace(Writer):
         self.weights = []
         # For each symbol, how a call's arguments tell it: a placeholder, and an axis of it or none.
         self.sources = {}
-        # For each output: a number of the trace's results and their type, or a function of the
-        # symbols.
+        # For each output: a number of the trace's results and their type, the number of the
+        # placeholder that it is, or a function of the symbols.
         self.outputs = []
         # Results that are written to placeholders: a placeholder's number and a result's.
         self.updates = []
@@ -347,7 +347,9 @@ class Trace(Writer):
         for value in values if isinstance(values, (list, tuple)) else [values]:
             value = self._written.get(value, value) if isinstance(value, torch.fx.Node) else value
             inner = value.meta.get("val") if isinstance(value, torch.fx.Node) else value
-            if isinstance(inner, torch.Tensor):
+            if isinstance(inner, torch.Tensor) and value in self._numbers:
+                self.outputs.append(self._numbers[value])
+            elif isinstance(inner, torch.Tensor):
                 self.outputs.append((len(self._results), inner.dtype))
                 self._results.append(self.argument(value))
             elif isinstance(inner, torch.SymInt):

@@ -321,7 +321,8 @@ class _Piece:
             if not holds(symbols):
                 raise RuntimeError(message)
         return [
-            _tensor(outputs[it[0]], it[1]) if isinstance(it, tuple) else it(symbols)
+            _tensor(outputs[it[0]], it[1]) if isinstance(it, tuple)
+            else given[it] if isinstance(it, int) else it(symbols)
             for it in trace.outputs
         ]
 

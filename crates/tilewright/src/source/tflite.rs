@@ -1,7 +1,5 @@
 //! Models of TensorFlow Lite's as sources.
 
-use std::collections::BTreeMap;
-
 use base::Result;
 use front::{Facts, ImportOptions, Imported, ModelInfo, Port};
 use import_tflite::TfliteModel;
