@@ -3,8 +3,8 @@
 //! `x = n ln 2 + r` with `|r| <= ln(2)/2`, so `exp(x) = 2^n exp(r)`; `exp(r) - 1 = r + r^2 q(r)`
 //! with a polynomial `q` (`tools/minimax.py`). Adding `1.5 * 2^23` (or `2^52`) rounds to a whole
 //! number, which then stands in the low bits of the sum: shifted left it is the exponent of `2^n`.
-//! Powers of two are multiplied in two factors, so that results below the normal range are right and
-//! overflow gives infinity.
+//! Powers of two are multiplied in two factors, so that results below the normal range are right
+//! and overflow gives infinity.
 //!
 //! Largest errors found in f32: exp 1.0 ULP, exp2 0.9, expm1 1.5, tanh 2.2, sinh 1.9, cosh 1.4. In
 //! f64 none was found to be more than 2 ULP from the platform's.
@@ -91,9 +91,9 @@ fn growth(m: &mut Maths, rest: &ScalarExpr, low: Option<&ScalarExpr>) -> ScalarE
 /// Up to here `2^n` is zero: the least number is more than twice as large.
 const VANISHED: Of<i64> = Of { f32: -150, f64: -1076 };
 
-/// `(1 + growth) 2^(n + offset)` for `n` from [`VANISHED`] on, in two factors; `rounded` is `n` plus
-/// the rounder, whose own bits are far above those of `n`. The first factor is held to where the
-/// second one is zero as soon as the result is: a processor takes long over a product that
+/// `(1 + growth) 2^(n + offset)` for `n` from [`VANISHED`] on, in two factors; `rounded` is `n`
+/// plus the rounder, whose own bits are far above those of `n`. The first factor is held to where
+/// the second one is zero as soon as the result is: a processor takes long over a product that
 /// vanishes, not over one by zero, and a softmax that is masked has as many as others.
 fn scaled(m: &mut Maths, rounded: &ScalarExpr, growth: &ScalarExpr, offset: i64) -> ScalarExpr {
     let [bias, _] = m.pick(EXPONENT);
