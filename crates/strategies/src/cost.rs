@@ -65,6 +65,7 @@ impl Cost {
             loops: 0,
             depends: SecondaryMap::new(),
             masked: false,
+            guarded: Vec::new(),
             packed: false,
             traffic: Traffic::default(),
         };
@@ -203,6 +204,8 @@ struct Walk<'a> {
     depends: SecondaryMap<SymbolId, u64>,
     /// Whether what is looked at is for some lanes alone, which are known only while running.
     masked: bool,
+    /// What the conditions of the guards around depend on.
+    guarded: Vec<SymbolId>,
     /// Whether elements stay packed as they are in memory.
     packed: bool,
     traffic: Traffic,

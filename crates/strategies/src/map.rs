@@ -17,6 +17,7 @@ use crate::given::{Given, Refused};
 use crate::hand::{Hand, SHARED};
 use crate::naive::WORTH_CODE;
 use crate::point::Point;
+use crate::sketch::needs_expansion;
 use crate::structure::{Motion, Nest};
 use crate::vectors::{VECTORS, lanes, split_any, split_apart};
 
@@ -84,7 +85,7 @@ fn several(
 /// One nest: a vector loop innermost, the others shared.
 fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<String, Refused> {
     let names: Vec<String> = nest.loops.iter().map(|found| found.name.clone()).collect();
-    let Some(vector) = vector_loop(nest) else {
+    let Some(vector) = vector_loop(nest).or_else(|| scattered_loop(hand, nest)) else {
         let remark = "no loop is contiguous in the result".to_owned();
         return Ok(hand.share_if_independent(&names, SHARED, remark));
     };
@@ -117,6 +118,19 @@ pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
         let loop_at = &nest.loops[at];
         (nest.loads().filter(|access| access.motion(loop_at).is_vector()).count(), at)
     })
+}
+
+/// The longest loop along which all loads are contiguous and stores lie apart, where what is
+/// computed between them is worth the scattering.
+fn scattered_loop(hand: &Hand<'_>, nest: &Nest) -> Option<usize> {
+    let fits = |at: &usize| {
+        let own = &nest.loops[*at];
+        let apart = |motion: Motion| matches!(motion, Motion::Steady { block: None, .. });
+        nest.loads().all(|access| access.motion(own).is_vector())
+            && nest.writes().all(|access| apart(access.motion(own)))
+    };
+    let longest = (0..nest.loops.len()).filter(fits).max_by_key(|at| nest.loops[*at].extent);
+    longest.filter(|_| needs_expansion(hand.kernel()))
 }
 
 /// The loop along which all loads are contiguous, and the stores next to each other, where the

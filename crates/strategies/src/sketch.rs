@@ -243,7 +243,7 @@ fn finish(schedule: Schedule, remark: String, target: &Target) -> Scheduled {
 }
 
 /// Whether the kernel holds scalar functions that no target computes as they are.
-fn needs_expansion(kernel: &Kernel) -> bool {
+pub(crate) fn needs_expansion(kernel: &Kernel) -> bool {
     let mut found = false;
     walk_values(&kernel.body, &mut |value| {
         found |= matches!(value, ScalarExpr::Apply { function, .. } if !function.is_machine());

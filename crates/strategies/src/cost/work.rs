@@ -345,8 +345,12 @@ impl Walk<'_> {
             ScalarExpr::Guard { conditions, value, otherwise } => {
                 let masked = self.masked;
                 self.masked |= conditions.iter().any(|found| self.masks(found));
+                let guarded = self.guarded.len();
+                let sides = conditions.iter().flat_map(|found| [&found.left, &found.right]);
+                self.guarded.extend(sides.flat_map(Expr::symbols));
                 let (mut work, mut depends) = self.value(value);
                 self.masked = masked;
+                self.guarded.truncate(guarded);
                 let other = self.value(otherwise);
                 work.add(&other.0);
                 depends = depends.and(other.1);
@@ -458,6 +462,8 @@ impl Walk<'_> {
         let meeting = match self.meet(buffer, index, false) {
             // What is between the elements may not be touched.
             Meeting::EverySecond | Meeting::Spread if self.masked => Meeting::Gathered,
+            // Turns that differ in what they may touch are not transposed together.
+            Meeting::Transposed(_) if self.turns_differ() => Meeting::Gathered,
             meeting => meeting,
         };
         let instances = self.times(depends);
@@ -618,6 +624,12 @@ impl Walk<'_> {
             true => Meeting::Permuted(range.max / lanes + 1),
             false => Meeting::Gathered,
         })
+    }
+
+    /// Whether guards tell the turns of a loop that is written out apart.
+    fn turns_differ(&self) -> bool {
+        let mut written_out = self.straight().filter(|(_, it)| it.kind == Kind::WrittenOut);
+        written_out.any(|(_, around)| self.guarded.contains(&around.variable))
     }
 
     /// How an access meets memory; what it brings is noted.
