@@ -386,7 +386,7 @@ proptest! {
         // Rows of 1024 terms are apart by the sets of a cache, which keeps eight of them.
         let copied = remarks.contains("rows copied");
         let few_sums = rows < 42 || structure > 0 || terms < 400;
-        let few = (1..=8).any(|rows| remarks.contains(&format!("tile: {rows} rows by")));
+        let few = (1..=8).any(|rows| remarks.contains(&format!("tile: {rows} rows ")));
         let apart = structure == 0 && terms == 1024;
         let kept = apart && few;
         prop_assert!(in_parts || copied || kept || few_sums, "{remarks}\n{naive}");
