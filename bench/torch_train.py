@@ -336,7 +336,8 @@ def tables(result):
     keys = ("from_eager", "ours_from_f64", "eager_from_f64", "nudged_from_f64")
     keys += ("ours_from_f64_norm", "eager_from_f64_norm", "nudged_from_f64_norm")
     rows = [
-        [name, "smooth" if each["smooth"] else "relu", each["seed"], *(each[key] for key in keys)]
+        [name, "smooth" if each.get("smooth") else "relu", each.get("seed"),
+         *(each.get(key) for key in keys)]
         for name, row in result.items() for each in row.get("gradients", ())
     ]  # fmt: skip
     header = ["model", "activation", "seed", "gradients from eager's", "ours from f64", "eager's"]
