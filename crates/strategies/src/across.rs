@@ -19,6 +19,7 @@ use crate::lines::join;
 use crate::map::{TILE, transposed};
 use crate::point::Point;
 use crate::rows::registers;
+use crate::sketch::is_opaque;
 use crate::structure::{Access, Nest};
 
 /// Iterations of a loop over what is kept of a row up to which it is written out.
@@ -34,6 +35,9 @@ pub(super) fn apply(
     _point: &Point,
     target: &Target,
 ) -> Result<String, Refused> {
+    if target.is_microcontroller() && !is_opaque(&given.naive) {
+        return Err("vectors that hold loops are no instructions in C".into());
+    }
     let mut hand = Hand::new(schedule);
     if given.naive.kernel.body.len() > 1 {
         let nests = given.nests.as_deref().ok_or(APART)?;

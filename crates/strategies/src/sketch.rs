@@ -178,8 +178,12 @@ pub fn candidates(naive: &Naive, target: &Target) -> Vec<Candidate> {
 
 /// The sketches that a kernel's statements have the form for.
 fn fitting(naive: &Naive) -> &'static [Sketch] {
-    let opaque = naive.producers.iter().any(|producer| producer.kind == ProducerKind::Opaque);
-    if opaque { &STATEMENTS } else { &SKETCHES }
+    if is_opaque(naive) { &STATEMENTS } else { &SKETCHES }
+}
+
+/// Whether some statements are no nests.
+pub(crate) fn is_opaque(naive: &Naive) -> bool {
+    naive.producers.iter().any(|producer| producer.kind == ProducerKind::Opaque)
 }
 
 /// What kernels are compared by.

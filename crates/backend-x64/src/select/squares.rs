@@ -24,8 +24,11 @@ struct Squares {
     to: Side,
     /// Bytes of an element.
     bytes: i64,
-    /// Turns of the loop that is written out, and of the vector loop.
-    turns: [i64; 2],
+    /// Turns of the loop that is written out.
+    turns: i64,
+    /// Squares side by side in a register, and one below the other, which give longer rows.
+    parts: i64,
+    below: i64,
 }
 
 /// One of the two buffers.
@@ -41,26 +44,21 @@ impl Selector<'_> {
     /// transposed, if it is one; whether it did.
     pub(super) fn transposed_squares(&mut self, inner: &Loop, extent: i64) -> bool {
         let Some(squares) = self.squares_of(inner, extent) else { return false };
-        let Squares { from, to, bytes, turns: [turns, elements] } = &squares;
+        let Squares { from, to, bytes, turns, parts, below } = &squares;
         let side = ROW / bytes;
-        let parts = if turns % (2 * side) == 0 { 2 } else { 1 };
-        // Two squares one below the other give rows twice as long.
-        let below = if parts == 2 && elements % (2 * side) == 0 { 2 } else { 1 };
-        let step = (parts * side) as usize;
-        for column in (0..*turns).step_by(step) {
-            for row in (0..*elements).step_by((below * side) as usize) {
-                let blocks: Vec<Vec<VRegId>> = (0..below)
-                    .map(|at| self.square(from, (row + at * side, column * bytes), *bytes, parts))
-                    .collect();
-                for at in 0..side {
-                    let columns: Vec<VRegId> = blocks.iter().map(|own| own[at as usize]).collect();
-                    let halves = self.rows_of_columns(&columns, parts);
-                    for (part, value) in halves.into_iter().enumerate() {
-                        let turn = column + part as i64 * side + at;
-                        let place = self.at_bytes(to, turn * to.apart + row * bytes);
-                        let store = Inst::new(Opcode::Store, Lane::I32, &[value]).address(place);
-                        self.builder.effect(store);
-                    }
+        for column in (0..*turns).step_by((parts * side) as usize) {
+            // All that is read here is read before any of it is stored: the two may share memory.
+            let blocks: Vec<Vec<VRegId>> = (0..*below)
+                .map(|at| self.square(from, (at * side, column * bytes), *bytes, *parts))
+                .collect();
+            for at in 0..side {
+                let columns: Vec<VRegId> = blocks.iter().map(|own| own[at as usize]).collect();
+                let rows = self.rows_of_columns(&columns, *parts);
+                for (part, value) in rows.into_iter().enumerate() {
+                    let turn = column + part as i64 * side + at;
+                    let place = self.at_bytes(to, turn * to.apart);
+                    let store = Inst::new(Opcode::Store, Lane::I32, &[value]).address(place);
+                    self.builder.effect(store);
                 }
             }
         }
@@ -78,9 +76,14 @@ impl Selector<'_> {
         let alike = data[0].dtype == data[1].dtype
             && data.iter().all(|data| data.scope != Scope::Register)
             && data[0].ahead == 0;
+        let side = ROW / bytes;
+        let parts = if extent % (2 * side) == 0 { 2 } else { 1 };
+        let below = elements / side;
         let whole = [1, 2].contains(&bytes)
             && carrier(data[1].dtype).is_some()
-            && [extent, elements].iter().all(|turns| turns % (ROW / bytes) == 0);
+            && extent % side == 0
+            && elements % side == 0
+            && (1..=parts).contains(&below);
         if vector.kind != LoopKind::Vector || self.exec.is_some() || !alike || !whole {
             return None;
         }
@@ -95,7 +98,9 @@ impl Selector<'_> {
             from: Side { buffer: *source, apart: start.lane_step, start },
             to: Side { buffer: *buffer, apart, start: end },
             bytes,
-            turns: [extent, elements],
+            turns: extent,
+            parts,
+            below,
         })
     }
 

@@ -1,7 +1,5 @@
 //! Programs of PyTorch's as sources.
 
-use std::collections::BTreeMap;
-
 use base::Result;
 use front::{Facts, ImportOptions, Imported, ModelInfo, Port};
 use import_aten::ExportedProgram;
@@ -15,13 +13,8 @@ impl SourceModel for ExportedProgram {
         let weights = self.weights();
         ModelInfo {
             name: "exported program".to_owned(),
-            graph_description: String::new(),
             producer: format!("PyTorch {}", self.torch_version()).trim_end().to_owned(),
             producer_name: "PyTorch".to_owned(),
-            domain: String::new(),
-            description: String::new(),
-            version: 0,
-            metadata: BTreeMap::new(),
             ir_version: self.schema().0,
             opsets: self.opsets().to_vec(),
             inputs,
@@ -31,6 +24,7 @@ impl SourceModel for ExportedProgram {
             parameter_bytes: weights.iter().map(|weight| weight.bytes().len() as u64).sum(),
             operators: self.operators(),
             unsupported: self.unsupported(),
+            ..ModelInfo::default()
         }
     }
 

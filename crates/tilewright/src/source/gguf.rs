@@ -1,7 +1,5 @@
 //! Language models in GGUF files and safetensors folders as sources.
 
-use std::collections::BTreeMap;
-
 use base::Result;
 use front::{Facts, ImportOptions, Imported, ModelInfo, Port};
 use import_gguf::DecoderModel;
@@ -16,22 +14,18 @@ impl SourceModel for DecoderModel {
         let text = |key: &str| metadata.get(key).cloned().unwrap_or_default();
         ModelInfo {
             name: text("general.name"),
-            graph_description: String::new(),
             producer: format!("{}, architecture {}", self.file().origin, self.architecture()),
             producer_name: self.file().origin.to_string(),
-            domain: String::new(),
             description: text("general.description"),
-            version: 0,
             ir_version: i64::from(self.file().version),
-            opsets: Vec::new(),
             inputs,
             outputs,
             dimensions: self.dimensions(),
             parameters,
             parameter_bytes,
             operators: self.formats(),
-            unsupported: BTreeMap::new(),
             metadata,
+            ..ModelInfo::default()
         }
     }
 

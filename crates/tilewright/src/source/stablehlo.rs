@@ -1,7 +1,5 @@
 //! StableHLO programs as sources.
 
-use std::collections::BTreeMap;
-
 use base::Result;
 use bytes::Bytes;
 use front::{Facts, ImportOptions, Imported, ModelInfo, Port};
@@ -17,18 +15,11 @@ impl SourceModel for StablehloProgram {
         let (parameters, parameter_bytes) = self.parameters();
         ModelInfo {
             name: self.name().to_owned(),
-            graph_description: String::new(),
             producer: match self.producer() {
                 "" => "StableHLO".to_owned(),
                 producer => producer.to_owned(),
             },
             producer_name: "StableHLO".to_owned(),
-            domain: String::new(),
-            description: String::new(),
-            version: 0,
-            metadata: BTreeMap::new(),
-            ir_version: 0,
-            opsets: Vec::new(),
             inputs,
             outputs,
             dimensions: self.dimensions(),
@@ -36,6 +27,7 @@ impl SourceModel for StablehloProgram {
             parameter_bytes,
             operators: self.operations(),
             unsupported: self.unsupported(),
+            ..ModelInfo::default()
         }
     }
 

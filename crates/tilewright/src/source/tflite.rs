@@ -13,15 +13,10 @@ impl SourceModel for TfliteModel {
         let (parameters, parameter_bytes) = self.parameters();
         ModelInfo {
             name: self.name().to_owned(),
-            graph_description: String::new(),
             producer: self.description().to_owned(),
             producer_name: "TensorFlow Lite".to_owned(),
-            domain: String::new(),
-            description: String::new(),
-            version: 0,
             metadata: self.metadata(),
             ir_version: i64::from(self.version()),
-            opsets: Vec::new(),
             inputs,
             outputs,
             dimensions: self.dimensions(),
@@ -29,6 +24,7 @@ impl SourceModel for TfliteModel {
             parameter_bytes,
             operators: self.operators(),
             unsupported: self.unsupported(),
+            ..ModelInfo::default()
         }
     }
 
