@@ -110,6 +110,18 @@ fn run(command: &mut Command) -> Result<bool, String> {
     command.status().map(|status| status.success()).map_err(|error| error.to_string())
 }
 
+/// The command line's binary, with the features that the workspace's tests are built with: with its
+/// own alone most crates would be built once more.
+fn tilewright() -> Result<PathBuf, String> {
+    let mut build = Command::new(env!("CARGO"));
+    build.args(["build", "--quiet", "--workspace", "--bin", "tilewright"]).current_dir(ROOT);
+    if !run(&mut build)? {
+        return Err("the command line cannot be built".to_owned());
+    }
+    let xtask = std::env::current_exe().map_err(|error| error.to_string())?;
+    Ok(xtask.with_file_name(format!("tilewright{}", std::env::consts::EXE_SUFFIX)))
+}
+
 /// The number of cases that are not as the list says, each of which is printed.
 fn compare(
     cases: &Path,
@@ -127,8 +139,7 @@ fn compare(
         1 => folders.remove(0),
         _ => cases.to_path_buf(),
     };
-    let output = Command::new(env!("CARGO"))
-        .args(["run", "--quiet", "--package", "tilewright-cli", "--bin", "tilewright", "--"])
+    let output = Command::new(tilewright()?)
         .arg("conformance")
         .arg(&cases)
         .args(arguments)
