@@ -1,8 +1,8 @@
 //! What is decided about a kernel before its code is written.
 //!
 //! - How many lanes the vectors of each `Vector` loop have. They are as many as the widest element
-//!   of the loop's body allows, fewer if the loop is short, and the same for all loops that share a
-//!   register buffer.
+//!   of the loop's body allows, fewer if the loop is short and fills no row in scratch memory, and
+//!   the same for all loops that share a register buffer.
 //! - Where each register buffer's elements are: a slot is one value of vcode, a vector of them
 //!   along the last axis where a `Vector` loop covers that.
 //! - Which indices that are values have lanes of 32 bits, though they are of 64: those that are
@@ -17,6 +17,9 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, ScalarFunction};
 
 use super::value::{Carrier, carrier};
+
+/// Bytes of which each buffer in scratch memory takes a multiple.
+pub(super) const SCRATCH_UNIT: u64 = 64;
 
 /// Decisions about a kernel.
 pub(crate) struct Plan {
@@ -101,7 +104,7 @@ impl Plan {
                 Scope::Scratch => {
                     plan.scratch_offsets[id] = plan.scratch_bytes as i64;
                     let size = byte_size(&buffer.shape, buffer.dtype, &ranges).ok_or(id)?;
-                    plan.scratch_bytes += size.next_multiple_of(64);
+                    plan.scratch_bytes += size.next_multiple_of(SCRATCH_UNIT);
                 }
                 Scope::Register => {
                     let lanes = lanes.buffers.get(&id).copied().unwrap_or(1);
@@ -164,7 +167,9 @@ fn decide_lanes(kernel: &Kernel, vector_bytes: usize, short: &BTreeSet<SymbolId>
         }
         let extent = inner.extent.as_constant().unwrap_or(0).max(1) as usize;
         let most = vector_bytes / widest(kernel, inner, short);
-        lanes.loops.insert(inner.variable, most.min(extent.next_power_of_two().max(4)));
+        // What is met again in whole vectors is stored as such.
+        let least = if vector_bytes == 64 && fills_row(kernel, &inner.body) { most } else { 4 };
+        lanes.loops.insert(inner.variable, most.min(extent.next_power_of_two().max(least)));
         each_register(kernel, &inner.body, &mut |buffer, index| {
             if index.last().is_some_and(|last| last.contains(inner.variable)) {
                 covers.insert((inner.variable, buffer));
@@ -276,6 +281,18 @@ fn widest(kernel: &Kernel, vector: &loops::Loop, short: &BTreeSet<SymbolId>) -> 
         value => see(value.dtype(kernel)),
     });
     bytes
+}
+
+/// Whether something is stored into a row in scratch memory.
+fn fills_row(kernel: &Kernel, block: &[Stmt]) -> bool {
+    let mut found = false;
+    loops::visit::walk(block, &mut |stmt| {
+        if let Stmt::Store { buffer, .. } = stmt {
+            let data = &kernel.buffers[*buffer];
+            found |= data.scope == Scope::Scratch && data.shape.len() == 1;
+        }
+    });
+    found
 }
 
 fn each_register<'a>(
