@@ -80,6 +80,10 @@ struct Loaded {
     last_run: AtomicU64,
 }
 
+/// Buffers of what a run gives, those of each device in turn, and the event of its end where it has
+/// not ended well already.
+pub(crate) type RunOutputs = (Vec<Buffer>, Option<Arc<Promise<()>>>);
+
 /// An argument of a run: its elements, and the output that takes their place.
 struct Argument {
     contents: Arc<Contents>,
@@ -170,7 +174,7 @@ impl LoadedProgram {
         not_donated: &[i64],
         device: Option<usize>,
         is_event_wanted: bool,
-    ) -> Outcome<(Vec<Buffer>, Option<Arc<Promise<()>>>)> {
+    ) -> Outcome<RunOutputs> {
         if self.is_deleted() {
             let message = format!("the program `{}` has been deleted", self.name);
             return Err(Failure::new(Code::FailedPrecondition, message));
