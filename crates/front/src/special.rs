@@ -15,10 +15,10 @@ pub fn polynomial(graph: &mut Graph, x: &Operand, factors: &[f64]) -> Accepted<O
     Ok(sum)
 }
 
-/// `exp(-|x|) In(x)`, the modified Bessel function of the first kind and order `n`, scaled: up to 20
-/// the integral of `exp(|x| (cos t - 1)) cos(n t)` over half a turn by the trapezoidal rule, which
-/// converges geometrically; beyond, Hankel's series (Abramowitz and Stegun 9.6.19, 9.7.1). Orders 0
-/// and 1 are exact to about 1e-15 of the result; `x` is an f64.
+/// `exp(-|x|) In(x)`, the modified Bessel function of the first kind and order `n`, scaled: up to
+/// 20 the integral of `exp(|x| (cos t - 1)) cos(n t)` over half a turn by the trapezoidal rule,
+/// which converges geometrically; beyond, Hankel's series (Abramowitz and Stegun 9.6.19, 9.7.1).
+/// `x` is an f64. Orders are small: the series is cut for 0 and 1.
 pub fn scaled_bessel(graph: &mut Graph, x: &Operand, order: u32) -> Accepted<Operand> {
     const INTERVALS: u32 = 28;
     let bound = graph.number(DType::F64, 20.0);

@@ -20,8 +20,8 @@ pub(crate) type Lowered = Accepted<Vec<Operand>>;
 pub(crate) struct Node<'a> {
     pub(crate) call: &'a TraceNode,
     pub(crate) values: &'a Values,
-    /// The range of the size that the node is to define, if any; the trace does not know the results'
-    /// shapes then.
+    /// The range of the size that the node is to define, if any; the trace does not know the
+    /// results' shapes then.
     pub(crate) defined: Option<Range>,
 }
 

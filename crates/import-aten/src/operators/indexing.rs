@@ -21,7 +21,7 @@ pub(super) fn embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// `embedding_renorm(table, indices, max_norm, norm_type)`: a table of which those rows that are
 /// looked up, and whose norm is larger than the one given, are scaled down to it.
 ///
-/// Source: `embedding_renorm_cpu_` in PyTorch's `Embedding.cpp`, which divides by the norm and 1e-7.
+/// Source: `embedding_renorm_cpu_` in PyTorch's `Embedding.cpp`; it divides by the norm and 1e-7.
 pub(super) fn embedding_renorm(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (table, index) = (node.tensor(0, "self")?, node.tensor(1, "indices")?);
     let (Some(most), Some(power)) = (node.number(2, "max_norm")?, node.number(3, "norm_type")?)
@@ -315,8 +315,8 @@ pub(super) fn non_zero(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![true_indices(graph, &holds)?])
 }
 
-/// `_local_scalar_dense(x)`: the only element, an integer that is not negative, as a size. A trace has
-/// such a size as the length of a value, as it has those that are inputs by themselves.
+/// `_local_scalar_dense(x)`: the only element, an integer that is not negative, as a size. A trace
+/// has such a size as the length of a value, as it has those that are inputs by themselves.
 pub(super) fn counted(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let Some(range) = node.defined else {
         return Err(unsupported("a number that is no size"));
