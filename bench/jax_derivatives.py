@@ -83,7 +83,7 @@ def structural(random, n):
             lambda x: x.at[places].add(0.5 * jnp.sin(x)),
             lambda x: x.at[order[0]].set(x[order[1 % n]] * 0.7),
             lambda x: x.at[places].max(0.4 * x),
-            lambda x: x.at[order].multiply(1.0 + 0.1 * jnp.cos(x)),
+            lambda x: x.at[order].multiply(1.0 + 0.1 * jnp.cos(x), unique_indices=True),
             lambda x: x * jnp.max(x) + jnp.min(x),
             lambda x: x + jnp.prod(1.0 + 0.3 * jnp.sin(x)),
             lambda x: jnp.convolve(x, kernel, mode="same"),
@@ -102,7 +102,8 @@ def structural(random, n):
 
 def block(random, n, depth):
     """A function of a vector to a vector, and whether it has a loop whose end depends on data."""
-    kind = random.choice(["map", "structure", "chain", "both"] + (["control"] * 3 if depth < 2 else []))
+    kinds = ["map", "structure"] + (["chain", "both"] if depth < 3 else []) + (["control"] * 3 if depth < 2 else [])
+    kind = random.choice(kinds)
     if kind == "map":
         return elementwise(random), False
     if kind == "structure":
@@ -136,7 +137,7 @@ def control(random, n, f, g, is_open):
 
         def stacks(x):
             end, rows = lax.scan(lambda c, e: (squash(g(c)) + e, jnp.sum(c) * e), x, x)
-            return end * 0.3 + rows.mean(axis=1)
+            return end * 0.3 + rows
 
         return stacks, is_open
     limit = float(random.uniform(2.0, 9.0))

@@ -224,34 +224,58 @@ impl MostTurns {
     /// by the same in each turn with one that stays.
     pub(crate) fn of(function: &Function, node: &Node) -> Option<MostTurns> {
         let [condition, body] = node.regions[..] else { return None };
-        let holds = function.regions[condition].results[0];
-        let mut facts = vec![holds];
+        let mut facts = function.regions[condition].results.clone();
+        let mut is_exact = true;
         let mut most: Option<Expr> = None;
         while let Some(fact) = facts.pop() {
             let Some((id, _)) = function.producer(fact) else { continue };
             let map = &function.nodes[id];
             let Op::Map { function: compares, .. } = map.op else { continue };
-            if compares == F::And {
-                facts.extend(&map.operands);
-                continue;
-            }
             let count = Count { function, node, condition, body };
-            let turns = match compares {
-                F::Lt | F::Le => count.turns(map.operands[0], map.operands[1], compares == F::Le),
-                F::Gt | F::Ge => count.turns(map.operands[1], map.operands[0], compares == F::Ge),
+            let turns = match (compares, &map.operands[..]) {
+                (F::And, both) => {
+                    facts.extend(both);
+                    is_exact = false;
+                    continue;
+                }
+                // As other front ends write that the operand holds.
+                (F::Cast, [fact]) => {
+                    facts.push(*fact);
+                    continue;
+                }
+                (F::Ne | F::Eq, &[first, second]) => {
+                    let told = |value: ValueId| truth(function, value) == Some(compares == F::Eq);
+                    facts.extend(told(second).then_some(first));
+                    facts.extend(told(first).then_some(second));
+                    continue;
+                }
+                (F::Lt | F::Le, &[low, high]) => count.turns(low, high, compares == F::Le),
+                (F::Gt | F::Ge, &[high, low]) => count.turns(low, high, compares == F::Ge),
                 _ => None,
             };
-            if let Some(turns) = turns {
-                if fact == holds {
-                    return Some(MostTurns { turns, is_exact: true });
-                }
-                most = Some(match most {
-                    Some(so_far) => so_far.min(&turns),
-                    None => turns,
-                });
+            most = match (most, turns) {
+                (Some(so_far), Some(turns)) => Some(so_far.min(&turns)),
+                (so_far, turns) => turns.or(so_far),
+            };
+        }
+        most.map(|turns| MostTurns { turns, is_exact })
+    }
+}
+
+/// A boolean that is known, or a number that stands for one.
+fn truth(function: &Function, value: ValueId) -> Option<bool> {
+    let (id, _) = function.producer(value)?;
+    let node = &function.nodes[id];
+    match &node.op {
+        Op::Literal(it) if it.len() == 1 && !it.dtype().is_float() => {
+            match it.get_scalar(0).as_f64() {
+                0.0 => Some(false),
+                1.0 => Some(true),
+                _ => None,
             }
         }
-        most.map(|turns| MostTurns { turns, is_exact: false })
+        Op::Map { function: F::Cast, .. } => truth(function, node.operands[0]),
+        _ => None,
     }
 }
 
