@@ -1,9 +1,9 @@
 //! Functions written in Rust over values, traced into graphs, with their derivatives.
 //!
 //! [`trace()`] runs a closure once, on [`TracedValue`]s: each operation adds a node to a graph.
-//! What comes out is a [`TracedFunction`], which compiles like any other model. What Rust does meanwhile
-//! (loops of Rust's, `if`s on shapes) is gone by then; what shall happen anew in each run is said
-//! with [`if_else`], [`while_loop`], [`repeat`] and [`scan`].
+//! What comes out is a [`TracedFunction`], which compiles like any other model. What Rust does
+//! meanwhile (loops of Rust's, `if`s on shapes) is gone by then; what shall happen anew in each run
+//! is said with [`if_else`], [`while_loop`], [`repeat`] and [`scan`].
 //!
 //! [`grad`], [`value_and_grad`], [`jvp`], [`vmap`], [`jacobian`] and [`hessian`] make functions
 //! over values of such functions, and nest in each other and in control flow.
