@@ -74,19 +74,13 @@ impl<'a> SavedConstants<'a> {
     }
 }
 
-/// What an engine says of a tensor.
-pub(super) struct SavedTensor {
+/// What an engine says of a constant: where its elements lie, or what they are, if strings; neither
+/// where its type alone is kept.
+pub(super) struct SavedConstant {
     dtype: DType,
     shape: Vec<usize>,
-    pub(super) content: SavedContent,
-}
-
-/// What an engine has of a tensor.
-pub(super) enum SavedContent {
-    /// Its type alone.
-    Absent,
-    Strings(Vec<String>),
-    At(Place),
+    strings: Option<Vec<String>>,
+    pub(super) place: Option<Place>,
 }
 
 type Decoded<T> = std::result::Result<T, Damage>;
@@ -128,40 +122,40 @@ impl LoadedConstants {
 
     /// A tensor, and whether it is absent; its elements are zeros then.
     pub(super) fn tensor(&self, decoder: &mut Decoder<'_>) -> Decoded<(Tensor, bool)> {
-        let saved = self.saved_tensor(decoder)?;
-        let SavedTensor { dtype, shape, content } = saved;
-        match content {
-            SavedContent::Absent => {
-                let zeros = Tensor::try_zeros(dtype, &shape);
-                let too_large = || Damage::new("a weight is too large for memory");
-                Ok((zeros.ok_or_else(too_large)?, true))
-            }
-            SavedContent::At(place) => {
+        let SavedConstant { dtype, shape, strings, place } = self.saved(decoder)?;
+        match (place, strings) {
+            (Some(place), _) => {
                 let bytes = self.at(place)?;
                 Ok((Tensor::from_bytes(dtype, &shape, bytes).map_err(Damage)?, false))
             }
-            SavedContent::Strings(strings) => {
+            (None, Some(strings)) => {
                 match tensor::tensor::element_count(&shape) == Some(strings.len()) {
                     true => Ok((Tensor::from_strings(&shape, strings), false)),
                     false => Err(Damage::new("a tensor has not as many strings as its shape says")),
                 }
             }
+            (None, None) => {
+                let zeros = Tensor::try_zeros(dtype, &shape);
+                let too_large = || Damage::new("a weight is too large for memory");
+                Ok((zeros.ok_or_else(too_large)?, true))
+            }
         }
     }
 
     /// What is said of a tensor.
-    pub(super) fn saved_tensor(&self, decoder: &mut Decoder<'_>) -> Decoded<SavedTensor> {
+    pub(super) fn saved(&self, decoder: &mut Decoder<'_>) -> Decoded<SavedConstant> {
         let name = decoder.text()?;
         let unknown = || Damage::new(format!("there is no element type `{name}`"));
         let dtype = DType::parse(name).ok_or_else(unknown)?;
         let shape: Vec<usize> = decoder.list(Decoder::size)?;
-        let content = match (decoder.flag()?, dtype) {
-            (true, _) => SavedContent::Absent,
+        let (mut strings, mut place) = (None, None);
+        match (decoder.flag()?, dtype) {
+            (true, _) => {}
             (false, DType::String) => {
-                SavedContent::Strings(decoder.list(|it| it.text().map(str::to_owned))?)
+                strings = Some(decoder.list(|decoder| decoder.text().map(str::to_owned))?);
             }
-            (false, _) => SavedContent::At(self.place(decoder)?),
-        };
-        Ok(SavedTensor { dtype, shape, content })
+            (false, _) => place = Some(self.place(decoder)?),
+        }
+        Ok(SavedConstant { dtype, shape, strings, place })
     }
 }

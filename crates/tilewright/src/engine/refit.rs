@@ -13,7 +13,7 @@ use module::Module;
 use runtime::Block;
 use tensor::StagedFiles;
 
-use super::constants::{Place, SavedContent};
+use super::constants::Place;
 use super::load::Loader;
 use super::{EngineSource, load, section};
 use crate::late::LateValue;
@@ -26,8 +26,8 @@ use crate::variant::run_setup;
 /// count that are about runs. The file is written anew, whole or not at all.
 ///
 /// # Errors
-/// Those of [`crate::Executable::load`] and [`crate::Executable::refit_from`]; `TW0301` for a file that cannot be
-/// written.
+/// Those of [`crate::Executable::load`] and [`crate::Executable::refit_from`]; `TW0301` for a file
+/// that cannot be written.
 pub fn refit_engine(
     engine: impl AsRef<Path>,
     model: impl AsRef<Path>,
@@ -90,8 +90,7 @@ fn refitted_in_place(
     }
     for constant in module.constants.values() {
         decoder.text()?;
-        let saved = loader.constants.saved_tensor(&mut decoder)?;
-        if let SavedContent::At(place) = saved.content {
+        if let Some(place) = loader.constants.saved(&mut decoder)?.place {
             put(place, constant.tensor.bytes());
         }
     }
