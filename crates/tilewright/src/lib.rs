@@ -159,7 +159,7 @@ mod state;
 mod variant;
 mod weigh;
 
-pub use crate::engine::EngineCache;
+pub use crate::engine::{EngineCache, refit_engine};
 #[cfg(feature = "artifact")]
 pub use artifact::OperatingSystem;
 pub use backend::Target;
