@@ -5,10 +5,10 @@
 //!
 //! Values cross at their smallest: nodes that only repeat, count or rename (`Broadcast`, `Reshape`,
 //! `Iota`, literals) are computed again in `main`, indices are converted there, and a weight that
-//! `main` reads as it is stays a `Weight`. Where `main` only looks up elements of what is larger than the constants it is
-//! made of, element by element (a quantised table of embeddings), or multiplies each a few times
-//! (weights of few bits), it makes those elements of the constants that take the least memory. Run
-//! after dead nodes are gone and equal nodes are one.
+//! `main` reads as it is stays a `Weight`. Where `main` only looks up elements of what is larger
+//! than the constants it is made of, element by element (a quantised table of embeddings), or
+//! multiplies each a few times (weights of few bits), it makes those elements of the constants that
+//! take the least memory. Run after dead nodes are gone and equal nodes are one.
 
 use base::{Arena, IdSet, SecondaryMap};
 use graph::{Definition, Function, NodeId, Op, User, ValueId, element_count};

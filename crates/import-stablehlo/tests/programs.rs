@@ -149,8 +149,8 @@ fn official_cases_are_right() {
     }
 }
 
-/// Of a hundred texts that the dialect's verifier refuses so many are refused: half of those left are
-/// about scales of quantised types.
+/// Of a hundred texts that the dialect's verifier refuses so many are refused: half of those left
+/// are about scales of quantised types.
 const LEAST_REFUSED: usize = 88;
 
 /// `STABLEHLO_TESTS=FOLDER` names `stablehlo/tests` of the dialect's own repository: its texts that

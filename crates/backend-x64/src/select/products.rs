@@ -9,8 +9,8 @@
 //!
 //! Some units of a processor multiply and all of them add. A sum is given a unit as it comes, and
 //! where each product is followed by its sum, every other sum is given one that products wait for:
-//! 1.32 clocks a product here, 1.10 where four come before their sums, 1.06 where eight do. Products of floats have no
-//! such sums beside them: one instruction does both.
+//! 1.32 clocks a product here, 1.10 where four come before their sums, 1.06 where eight do.
+//! Products of floats have no such sums beside them: one instruction does both.
 
 use std::collections::VecDeque;
 
