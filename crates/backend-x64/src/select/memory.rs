@@ -14,7 +14,7 @@ use tensor::DType;
 
 use super::Selector;
 use super::index::Linear;
-use super::plan::SCRATCH_UNIT;
+use super::plan::{self, SCRATCH_UNIT};
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Base, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
@@ -459,7 +459,7 @@ impl Selector<'_> {
             return Err(self.refuse(format!("a vector loop stores to one element of `{name}`")));
         }
         let mask = match self.active_mask(lanes) {
-            Mask::Constant(bits) if self.ends_row(buffer, &linear, bits, lanes) => {
+            Mask::Constant(bits) if self.ends_scratch(buffer, &linear, bits, lanes) => {
                 Mask::Constant(all_lanes(lanes))
             }
             mask => mask,
@@ -493,23 +493,19 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// Whether the lanes that are off lie behind the end of a row in scratch memory, whose buffers
-    /// fill whole vectors. A load that meets what a mask has stored waits until it is in the cache.
-    fn ends_row(&self, buffer: BufferId, linear: &Linear, bits: u32, lanes: usize) -> bool {
-        let data = &self.kernel.buffers[buffer];
-        let ([extent], None, Scope::Scratch) = (&data.shape[..], &data.strides, data.scope) else {
+    /// Whether the lanes that are off lie behind the end of a buffer in scratch memory, each of which
+    /// fills whole vectors. A load that meets what a mask has stored waits until it is in the cache.
+    fn ends_scratch(&self, buffer: BufferId, linear: &Linear, bits: u32, lanes: usize) -> bool {
+        let Some(elements) = plan::scratch_elements(&self.kernel.buffers[buffer]) else {
             return false;
         };
         let bytes = self.element_bytes(buffer) as i64;
-        let (count, step) = (i64::from(bits.trailing_ones()), linear.lane_step);
+        let count = i64::from(bits.trailing_ones());
         let end = linear.constant + count * bytes;
-        extent.as_constant().is_some_and(|extent| {
-            let row = extent * bytes;
-            let ends = linear.terms.is_empty() && step == bytes && end == row;
-            let room = (row as u64).next_multiple_of(SCRATCH_UNIT) as i64;
-            let fits = linear.constant + lanes as i64 * bytes <= room;
-            ends && fits && bits == all_lanes(count as usize)
-        })
+        let ends = linear.terms.is_empty() && linear.lane_step == bytes && end == elements * bytes;
+        let room = (end as u64).next_multiple_of(SCRATCH_UNIT) as i64;
+        let fits = linear.constant + lanes as i64 * bytes <= room;
+        ends && fits && bits == all_lanes(count as usize)
     }
 
     fn store_element(&mut self, buffer: BufferId, address: MemoryOperand, value: Evaluated) {
