@@ -493,8 +493,9 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// Whether the lanes that are off lie behind the end of a buffer in scratch memory, each of which
-    /// fills whole vectors. A load that meets what a mask has stored waits until it is in the cache.
+    /// Whether the lanes that are off lie behind the end of a buffer in scratch memory, each of
+    /// which fills whole vectors. A load that meets what a mask has stored waits until it is in the
+    /// cache.
     fn ends_scratch(&self, buffer: BufferId, linear: &Linear, bits: u32, lanes: usize) -> bool {
         let Some(elements) = plan::scratch_elements(&self.kernel.buffers[buffer]) else {
             return false;
