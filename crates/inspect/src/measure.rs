@@ -11,6 +11,8 @@ use tilewright::{Executable, Options, Port, Statistics, compile};
 
 /// Runs are timed one by one; their times are kept up to this many.
 const MOST_RUNS: usize = 1_000_000;
+/// What part of the time to measure goes by before, in runs that are not counted.
+const WARM_UP: u32 = 4;
 /// The least number of timed runs, however slow.
 const LEAST_RUNS: usize = 3;
 
@@ -27,13 +29,13 @@ pub struct Measurement {
     pub compile_ms: f64,
     /// The first run.
     pub first_run_ms: f64,
-    /// The median of the later runs.
+    /// The median of the runs behind the warm-up.
     pub median_ms: f64,
-    /// The fastest of the later runs.
+    /// The fastest of them.
     pub min_ms: f64,
-    /// The 95th percentile of the later runs.
+    /// Their 95th percentile.
     pub p95_ms: f64,
-    /// How many later runs there were.
+    /// How many they were.
     pub runs: usize,
     /// Sizes and counts.
     pub statistics: Statistics,
@@ -52,8 +54,8 @@ pub struct MeasuredModel {
     pub inputs: Vec<Value>,
 }
 
-/// Compiles a model and runs it for some seconds, at least three times after the first run.
-/// `inputs` gives a value for each port.
+/// Compiles a model and runs it for some seconds, at least three times, behind the first run and a
+/// warm-up of a quarter of that time. `inputs` gives a value for each port.
 ///
 /// # Errors
 /// Those of `compile`, of `inputs`, and of running.
@@ -82,16 +84,24 @@ pub fn measure(
         None => executable.run_values(&inputs).map(|_| Vec::new())?,
     };
     let first_run_ms = milliseconds(start.elapsed());
-    let budget = Duration::from_secs_f64(seconds);
-    let mut times = Vec::new();
-    let begin = Instant::now();
-    while times.len() < LEAST_RUNS || (begin.elapsed() < budget && times.len() < MOST_RUNS) {
+    executable.settle();
+    let mut timed = || -> Result<f64> {
         let start = Instant::now();
         match &given {
             Some(tensors) => executable.run_into(tensors, &mut outputs)?,
             None => drop(executable.run_values(&inputs)?),
         }
-        times.push(milliseconds(start.elapsed()));
+        Ok(milliseconds(start.elapsed()))
+    };
+    let budget = Duration::from_secs_f64(seconds);
+    let begin = Instant::now();
+    while begin.elapsed() < budget / WARM_UP {
+        timed()?;
+    }
+    let mut times = Vec::new();
+    let begin = Instant::now();
+    while times.len() < LEAST_RUNS || (begin.elapsed() < budget && times.len() < MOST_RUNS) {
+        times.push(timed()?);
     }
     times.sort_by(f64::total_cmp);
     let measurement = Measurement {

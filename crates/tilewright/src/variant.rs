@@ -70,10 +70,10 @@ pub struct Variant {
 }
 
 /// Bytes of constants that do not stay in caches from run to run.
-const LARGE_CONSTANTS: usize = 32 << 20;
+const LARGE_CONSTANTS: usize = 4 << 20;
 
 /// Runs behind which large constants are worth moving to huge pages.
-const RUNS_BEFORE_MOVE: u32 = 16;
+const RUNS_BEFORE_MOVE: u32 = 8;
 
 /// A block of constants.
 #[derive(Debug)]
@@ -89,6 +89,14 @@ impl Constants {
         match self {
             Constants::Computed(block) => block.bytes(),
             Constants::Mapped(bytes) => bytes,
+        }
+    }
+
+    /// The block, if its bytes come from memory in each run.
+    fn to_move(&self) -> Option<&Arc<Block>> {
+        match self {
+            Constants::Computed(block) if block.len() >= LARGE_CONSTANTS => Some(block),
+            _ => None,
         }
     }
 }
@@ -398,8 +406,8 @@ impl Variant {
     /// Behind some runs, moves constants that come from memory each time to huge pages, beside the
     /// runs that follow.
     fn move_to_huge_pages(&self) {
-        let Constants::Computed(block) = &self.constants else { return };
-        if block.len() < LARGE_CONSTANTS || self.runs.load(Ordering::Relaxed) > RUNS_BEFORE_MOVE {
+        let Some(block) = self.constants.to_move() else { return };
+        if self.runs.load(Ordering::Relaxed) > RUNS_BEFORE_MOVE {
             return;
         }
         if self.runs.fetch_add(1, Ordering::Relaxed) == RUNS_BEFORE_MOVE {
@@ -407,6 +415,14 @@ impl Variant {
             let thread = std::thread::Builder::new().name("huge pages".to_owned());
             // Without a thread, or without huge pages, everything is as it was.
             _ = thread.spawn(move || block.collapse());
+        }
+    }
+
+    /// Moves them now, unless that is done or begun.
+    pub(crate) fn settle(&self) {
+        let Some(block) = self.constants.to_move() else { return };
+        if self.runs.swap(RUNS_BEFORE_MOVE + 1, Ordering::Relaxed) <= RUNS_BEFORE_MOVE {
+            block.collapse();
         }
     }
 

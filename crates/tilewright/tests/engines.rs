@@ -190,6 +190,34 @@ fn new_weights_give_the_bits_of_a_rebuild() {
     }
 }
 
+#[test]
+fn constants_in_huge_pages_are_what_they_were() {
+    if !runs_code() {
+        return;
+    }
+    // 8 MB of constants that `setup` computes.
+    let text = "
+        input x: f32[2, 1024]
+        constant first: f32[] {0}
+        constant end: f32[] {2097152}
+        constant step: f32[] {1}
+        constant shape: i64[2] {1024, 2048}
+        range = Range(first, end, step)
+        weights = Reshape(range, shape)
+        y = MatMul(x, weights)
+        output y: f32[2, 2048]
+    ";
+    let executable = compiled(&model(text), Options::default());
+    assert!(executable.statistics().constant_bytes >= 8 << 20);
+    let inputs = [tilewright::random(DType::F32, &[2, 1024], 3)];
+    let before = run(&executable, &inputs);
+    executable.settle();
+    for _ in 0..2 {
+        assert_eq!(run(&executable, &inputs), before);
+        executable.settle();
+    }
+}
+
 /// How many changes are tried: more of them where `TILEWRIGHT_MUTATIONS` says so.
 fn mutations() -> u64 {
     let told = std::env::var("TILEWRIGHT_MUTATIONS").ok().and_then(|text| text.parse().ok());
