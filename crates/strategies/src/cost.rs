@@ -14,6 +14,7 @@
 //! Nothing here decides what is legal, and nothing is exact: free dimensions count as their usual
 //! values, a `While` as one turn, an `If` as its costlier branch.
 
+mod accesses;
 mod traffic;
 mod work;
 
