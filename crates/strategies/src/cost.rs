@@ -330,6 +330,7 @@ impl Walk<'_> {
     ) -> Straight {
         let machine = &self.target.machine;
         let (mut latency, to_load) = (f64::from(machine.fma_latency), machine.store_to_load);
+        let dtype = self.kernel.buffers[buffer].dtype;
         let in_registers = self.kernel.buffers[buffer].scope == Scope::Register;
         let instances = self.instances(u64::MAX);
         let mut work = match (self.instruction(), fused(self.kernel, buffer, reduction, value)) {
@@ -343,7 +344,7 @@ impl Walk<'_> {
                 work
             }
             (None, None) => {
-                let mut work = self.combination(reduction, instances);
+                let mut work = self.combination(reduction, dtype, instances);
                 work.add(&self.value(value).0);
                 work
             }

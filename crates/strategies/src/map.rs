@@ -98,7 +98,7 @@ fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<
     let mut outer = names;
     let name = outer.remove(vector);
     hand.reorder(&[outer.clone(), vec![name.clone()]].concat())?;
-    let lanes = lanes(hand, nest, target);
+    let lanes = lanes(hand, nest, target, &nest.loops[vector]);
     let width = if nest.uses >= MANY_USES { lanes } else { VECTORS * lanes };
     let (split, inner) = match outer.is_empty() {
         // Blocks that overlap could not be shared among workers.

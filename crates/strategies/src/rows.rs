@@ -409,7 +409,7 @@ fn sum_in_registers(
         return Err("its accumulators can be in registers altogether".into());
     }
     let acc = hand.kernel().buffers[write.buffer].name.clone();
-    let lanes = lanes(hand, nest, target);
+    let lanes = lanes(hand, nest, target, found);
     let whole = found.extent / (VECTORS * lanes) * (VECTORS * lanes);
     let sum = Sum { acc: &acc, found: &found.name, outer: &outer, summed: &summed };
     if outer.is_empty() || whole == 0 || whole == found.extent {
@@ -468,7 +468,7 @@ impl Sum<'_> {
 /// Elements of a vector loop: all of one on which conditions depend, unless it is very long, so
 /// that they are known while compiling.
 fn width_of(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
-    let known = MOST_KNOWN * lanes(hand, nest, target);
+    let known = MOST_KNOWN * lanes(hand, nest, target, found);
     match !found.is_free() && found.extent <= known && hand.is_guard(&found.name) {
         true => found.extent,
         false => width(hand, nest, target, found),

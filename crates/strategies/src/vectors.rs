@@ -5,7 +5,7 @@ use schedule::Tail;
 
 use crate::given::Refused;
 use crate::hand::Hand;
-use crate::structure::{Access, LoopInfo, Nest};
+use crate::structure::{Access, LoopInfo, Motion, Nest};
 
 /// Vectors that one turn of the innermost loop handles.
 pub(super) const VECTORS: i64 = 4;
@@ -54,16 +54,18 @@ pub(super) fn split_apart(
     }
 }
 
-/// Elements of the widest type that a nest touches in a vector.
-pub(super) fn lanes(hand: &Hand<'_>, nest: &Nest, target: &Target) -> i64 {
+/// Elements of the widest type that a nest touches in a vector along a loop. An operand that all
+/// lanes share fits any of them.
+pub(super) fn lanes(hand: &Hand<'_>, nest: &Nest, target: &Target, along: &LoopInfo) -> i64 {
     let bits = |access: &Access| i64::from(hand.kernel().buffers[access.buffer].dtype.bits());
-    let bytes = nest.accesses.iter().map(bits).max().unwrap_or(32).max(8) / 8;
+    let moves = |access: &&Access| access.motion(along) != Motion::Still;
+    let bytes = nest.accesses.iter().filter(moves).map(bits).max().unwrap_or(32).max(8) / 8;
     (i64::from(target.vector_bytes) / bytes).max(1)
 }
 
 /// The extent of a loop of a nest as a number of vectors, for callers that split by vectors.
 pub(super) fn width(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
-    let (lanes, extents) = (lanes(hand, nest, target), found.extents);
+    let (lanes, extents) = (lanes(hand, nest, target, found), found.extents);
     match found.is_free() {
         // Blocks that no extent is shorter than need no condition.
         true => (VECTORS.min(extents.min / lanes) * lanes).max(lanes),

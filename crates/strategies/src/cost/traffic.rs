@@ -19,7 +19,10 @@ const BETWEEN: f64 = 2.0;
 /// An access, with the loops around it.
 #[derive(Clone, Debug)]
 struct Record {
+    buffer: BufferId,
     writes: bool,
+    /// Bytes of the buffer.
+    whole: f64,
     /// Numbers of the loops around it, outermost first.
     path: Vec<usize>,
     /// Turns of each of them.
@@ -152,7 +155,9 @@ impl Traffic {
             self.turns[step.number].add((buffer, writes), footprint[depth + 1], whole);
         }
         self.records.push(Record {
+            buffer,
             writes,
+            whole,
             path: steps.iter().map(|step| step.number).collect(),
             turns: steps.iter().map(|step| step.turns as f64).collect(),
             footprint,
@@ -172,13 +177,16 @@ impl Traffic {
         ];
         let [mut total, mut ahead] = [0.0; 2];
         for record in &self.records {
-            let streams = record.run >= STREAM;
-            let of_level = |(number, (keeps, from)): (usize, (&Level, &Level))| {
+            let mut streams = record.run >= STREAM;
+            let cycles = levels.map(|(keeps, from)| {
+                let (bytes, covers) = self.brought(record, keeps);
+                streams |= covers && record.whole >= STREAM;
+                (bytes, from)
+            });
+            let cycles = cycles.into_iter().enumerate().map(|(number, (bytes, from))| {
                 let reads = if number == 2 && streams { streamed } else { from.reads };
-                let rate = if record.writes { from.writes.min(reads) } else { reads };
-                self.brought(record, keeps) / rate
-            };
-            let cycles = levels.into_iter().enumerate().map(of_level);
+                bytes / if record.writes { from.writes.min(reads) } else { reads }
+            });
             let (sum, most) =
                 cycles.fold((0.0, 0.0), |(sum, most): (f64, f64), own| (sum + own, most.max(own)));
             total += sum;
@@ -193,20 +201,32 @@ impl Traffic {
         of.map(|(_, bytes)| *bytes).sum()
     }
 
-    /// Bytes that an access brings to a level in a run of the kernel.
-    fn brought(&self, record: &Record, level: &Level) -> f64 {
-        let kept = |touched: &Touched| level.keeps(touched.bytes());
-        if kept(&self.kernel) {
-            return 0.0;
+    /// Bytes that an access brings to a level in a run of the kernel: its share of what all
+    /// accesses bring that meet the same buffer in the same turns. And whether these cover the
+    /// buffer.
+    fn brought(&self, record: &Record, level: &Level) -> (f64, bool) {
+        if level.keeps(self.kernel.bytes()) {
+            return (0.0, false);
         }
         let mut bytes = record.footprint[record.path.len()];
         for (depth, number) in record.path.iter().enumerate().rev() {
-            bytes = match kept(&self.turns[*number]) {
+            bytes = match level.keeps(self.turns[*number].bytes()) {
                 true => record.footprint[depth],
                 false => bytes * record.turns[depth],
             };
         }
-        bytes
+        let Some(turn) = self.shared(record, level) else { return (bytes, false) };
+        let beside = |other: &&Record| {
+            (other.buffer, other.writes) == (record.buffer, record.writes)
+                && self.shared(other, level) == Some(turn)
+        };
+        let all: f64 = self.records.iter().filter(beside).map(|other| other.footprint[0]).sum();
+        (bytes * (record.whole / all).min(1.0), all >= record.whole)
+    }
+
+    /// The outermost loop around an access of which a level keeps what a turn touches.
+    fn shared(&self, record: &Record, level: &Level) -> Option<usize> {
+        record.path.iter().copied().find(|number| level.keeps(self.turns[*number].bytes()))
     }
 }
 
@@ -233,5 +253,41 @@ impl Touched {
             }
         };
         self.0.iter().map(of).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use base::Id as _;
+
+    use super::*;
+
+    /// What rows of 72 numbers cost, each met in parts: where a part begins among the loops, and
+    /// its columns.
+    fn of_rows(parts: &[(usize, i64)]) -> [f64; 2] {
+        let target = Target::named("x86-64-v4").expect("a row of the table");
+        let mut traffic = Traffic::default();
+        for (at, &(first, columns)) in parts.iter().enumerate() {
+            let step =
+                |number, turns, stride| Step { number, turns, stride: Some(stride), block: None };
+            let steps = [step(first, 100_000, 72), step(2 + at, columns, 1)];
+            let (key, whole) = ((BufferId::new(0), false, at as u64), 28_800_000.0);
+            traffic.add(&target.machine, key, [4.0, whole], &steps);
+        }
+        traffic.cycles(&target)
+    }
+
+    #[test]
+    fn what_is_met_in_the_same_turn_comes_once() {
+        let once = of_rows(&[(0, 72)]);
+        for parts in [&[(0, 64), (0, 8)][..], &[(0, 72), (0, 72)], &[(0, 72), (0, 64), (0, 8)]] {
+            let together = of_rows(parts);
+            for (one, other) in once.into_iter().zip(together) {
+                assert!((other / one - 1.0).abs() < 0.02, "{parts:?}: {together:?}, not {once:?}");
+            }
+        }
+        // In other loops it is brought again.
+        let [again, _] = of_rows(&[(0, 72), (1, 72)]);
+        assert!((again / once[0] - 2.0).abs() < 0.02, "{again}, not twice {}", once[0]);
     }
 }

@@ -238,8 +238,7 @@ impl Walk<'_> {
                 let [argument] = &arguments[..] else { return Default::default() };
                 if let Some(rounded) = rounded(self.kernel, argument, *dtype) {
                     let (mut work, depends) = self.value(rounded);
-                    let arithmetic = ROUNDING * self.times(depends);
-                    work.then(&Work { arithmetic, latency: ROUNDING, ..Work::default() });
+                    work.then(&self.rounding(DType::BF16, self.times(depends)));
                     return (work, depends);
                 }
                 let (mut work, depends) = match argument {
@@ -293,6 +292,9 @@ impl Walk<'_> {
                 work.sums += instances * steps;
                 work.arithmetic += instances * steps;
                 work.latency = 2.0 * steps * f64::from(self.target.machine.fma_latency);
+                let rounding = self.rounding(self.kernel.buffers[*buffer].dtype, instances * steps);
+                work.latency += steps * rounding.latency;
+                work.add(&Work { latency: 0.0, ..rounding });
                 (work, depends)
             }
         }
@@ -366,8 +368,34 @@ impl Walk<'_> {
     }
 
     /// The work of combining what is there with what comes, in so many vectors.
-    pub(super) fn combination(&self, reduction: tensor::Reduction, instances: f64) -> Work {
-        self.function(reduction.as_function(), false, instances)
+    pub(super) fn combination(
+        &self,
+        reduction: tensor::Reduction,
+        dtype: DType,
+        instances: f64,
+    ) -> Work {
+        let mut work = self.function(reduction.as_function(), false, instances);
+        if !matches!(reduction, tensor::Reduction::Max | tensor::Reduction::Min) {
+            work.then(&self.rounding(dtype, instances));
+        }
+        work
+    }
+
+    /// The work of rounding so many vectors of results to a short type of floats, and of taking
+    /// them back.
+    fn rounding(&self, dtype: DType, instances: f64) -> Work {
+        match dtype {
+            DType::BF16 => {
+                let arithmetic = ROUNDING * instances;
+                Work { arithmetic, latency: ROUNDING, ..Work::default() }
+            }
+            dtype if dtype.is_float() && dtype.bits() < 32 => {
+                let mut work = self.cast(Some(DType::F32), dtype, instances);
+                work.then(&self.cast(Some(dtype), DType::F32, instances));
+                work
+            }
+            _ => Work::default(),
+        }
     }
 }
 
