@@ -30,7 +30,7 @@ pub(crate) struct Arguments {
     cache: CacheArguments,
     #[command(flatten)]
     inputs: InputArguments,
-    /// How long to measure
+    /// How long to measure, behind a warm-up of a quarter of it
     #[arg(long, value_name = "S", default_value_t = 2.0, value_parser = seconds)]
     seconds: f64,
     /// Writes a timeline of some runs, kernel by kernel, which Perfetto and speedscope show

@@ -479,7 +479,7 @@ impl Selector<'_> {
     }
 
     /// f16 in 16 bits of 32-bit lanes, by way of the frame.
-    fn f16_bits(&mut self, vector: Vector) -> Vector {
+    pub(crate) fn f16_bits(&mut self, vector: Vector) -> Vector {
         let value = self.register(vector);
         if vector.lanes == 1 {
             let inst = Inst::new(Opcode::F32ToF16, Lane::F32, &[value]);

@@ -196,9 +196,8 @@ impl Selector<'_> {
         let columns = (written.extent - first).min(count);
         let apart = linear.lane_step.abs() >= written.extent * bytes;
         let may_wait = written.waiting.contains(&buffer) && written.depth == self.builder.depth();
-        let dtype = self.kernel.buffers[buffer].dtype;
         let dense = linear.lane_step == written.extent * bytes;
-        let in_lanes = dense && bytes < TUPLE && linear.lane_step == TUPLE && dtype != DType::F16;
+        let in_lanes = dense && bytes < TUPLE && linear.lane_step == TUPLE;
         let in_pairs = dense && bytes == TUPLE && written.extent == 2 && lanes >= 8;
         let fits = match (in_lanes, in_pairs) {
             (true, _) => self.builder.has_masks() || mask == Mask::Constant(all_lanes(lanes)),
@@ -284,7 +283,10 @@ impl Selector<'_> {
         let mut tuples: Option<Vector> = None;
         for (at, column) in columns.into_iter().enumerate() {
             let column = Vector { item: Item::Register(column), lane, lanes };
-            let mut part = Self::cast_lane(column, Lane::I32);
+            let mut part = match dtype {
+                DType::F16 => self.f16_bits(column),
+                _ => Self::cast_lane(column, Lane::I32),
+            };
             // A bfloat16 lies in the high half, above zeros; of others the rest is unknown.
             if dtype != DType::BF16 {
                 part = self.unary(Opcode::ShlImm, part, all - bits);
