@@ -29,6 +29,7 @@ use crate::node::{Lowered, Node, Value};
 use crate::syntax::{ElementType, ValueType};
 
 pub(crate) use devices::Members;
+pub(crate) use products::outer_axes;
 pub(crate) use quantised::computed_type;
 pub(crate) use table::{find, names};
 

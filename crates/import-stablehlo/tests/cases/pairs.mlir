@@ -82,3 +82,43 @@ func.func @products_of_groups() {
   check.expect_eq_const %sums, dense<[[[1.0], [2.0]], [[530.0], [640.0]]]> : tensor<2x2x1xf32>
   func.return
 }
+
+// -----
+
+// A product in groups whose sizes differ from batch to batch: rows of the first operand are
+// multiplied with the number of their group; then sums over the groups of an axis.
+
+func.func @groups_of_each_batch() {
+  %a = stablehlo.constant dense<[[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]]> : tensor<2x3x1xf32>
+  %b = stablehlo.constant dense<[[[[10.0]], [[20.0]]], [[[30.0]], [[40.0]]]]> : tensor<2x2x1x1xf32>
+  %sizes = stablehlo.constant dense<[[1, 2], [2, 0]]> : tensor<2x2xi64>
+  %product = "chlo.ragged_dot"(%a, %b, %sizes) {
+    ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [0],
+      rhs_batching_dimensions = [1],
+      lhs_contracting_dimensions = [2],
+      rhs_contracting_dimensions = [2],
+      lhs_ragged_dimensions = [1],
+      rhs_group_dimensions = [0]
+    >
+  } : (tensor<2x3x1xf32>, tensor<2x2x1x1xf32>, tensor<2x2xi64>) -> tensor<2x3x1xf32>
+  check.expect_eq_const %product, dense<[[[10.0], [60.0], [90.0]], [[80.0], [100.0], [0.0]]]> : tensor<2x3x1xf32>
+  func.return
+}
+
+func.func @sums_of_groups_of_each_batch() {
+  %a = stablehlo.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+  %sizes = stablehlo.constant dense<[[1, 2], [2, 1]]> : tensor<2x2xi64>
+  %sums = "chlo.ragged_dot"(%a, %a, %sizes) {
+    ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [0],
+      rhs_batching_dimensions = [0],
+      lhs_contracting_dimensions = [1],
+      rhs_contracting_dimensions = [1],
+      lhs_ragged_dimensions = [1],
+      rhs_group_dimensions = []
+    >
+  } : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+  check.expect_eq_const %sums, dense<[[1.0, 41.0], [13.0, 36.0]]> : tensor<2x2xf32>
+  func.return
+}
