@@ -11,6 +11,7 @@ mod indexing;
 mod lapack;
 mod linear;
 mod movement;
+mod normalisation;
 mod products;
 mod quantised;
 mod random;

@@ -193,6 +193,14 @@ pub(crate) fn dot<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Fram
     one(bilinear(graph, (&a, &b), |graph, a, b| contracted(graph, a, b, &axes, dtype))?)
 }
 
+/// A sum of products in index notation.
+pub(crate) fn einsum<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Frame) -> Lowered {
+    let equation = node.word("einsum_config")?;
+    let operands = node.operands.iter().map(|value| value.real().cloned());
+    let operands = operands.collect::<Accepted<Vec<Operand>>>()?;
+    one(front::einsum(&mut importer.graph, equation, &operands, shape_error)?)
+}
+
 fn contracted(
     graph: &mut Graph,
     a: &Operand,

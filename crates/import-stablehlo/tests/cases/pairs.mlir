@@ -122,3 +122,53 @@ func.func @sums_of_groups_of_each_batch() {
   check.expect_eq_const %sums, dense<[[1.0, 41.0], [13.0, 36.0]]> : tensor<2x2xf32>
   func.return
 }
+
+// -----
+
+// Batches of two features, normalised with what is given, and with what they have.
+
+func.func @batches_normalised_as_told() {
+  %x = stablehlo.constant dense<[[1.0, 2.0], [3.0, 6.0]]> : tensor<2x2xf32>
+  %scale = stablehlo.constant dense<[2.0, 4.0]> : tensor<2xf32>
+  %offset = stablehlo.constant dense<[1.0, -1.0]> : tensor<2xf32>
+  %mean = stablehlo.constant dense<[1.0, 4.0]> : tensor<2xf32>
+  %variance = stablehlo.constant dense<[3.0, 15.0]> : tensor<2xf32>
+  %y = "stablehlo.batch_norm_inference"(%x, %scale, %offset, %mean, %variance) {epsilon = 1.0 : f32, feature_index = 1 : i64} : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x2xf32>
+  check.expect_eq_const %y, dense<[[1.0, -3.0], [3.0, 1.0]]> : tensor<2x2xf32>
+  func.return
+}
+
+func.func @batches_normalised_by_themselves() {
+  %x = stablehlo.constant dense<[[1.0, 3.0], [2.0, 10.0]]> : tensor<2x2xf32>
+  %scale = stablehlo.constant dense<[2.0, 5.0]> : tensor<2xf32>
+  %offset = stablehlo.constant dense<[1.0, -1.0]> : tensor<2xf32>
+  %y:3 = "stablehlo.batch_norm_training"(%x, %scale, %offset) {epsilon = 0.0 : f32, feature_index = 0 : i64} : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>)
+  check.expect_eq_const %y#0, dense<[[-1.0, 3.0], [-6.0, 4.0]]> : tensor<2x2xf32>
+  check.expect_eq_const %y#1, dense<[2.0, 6.0]> : tensor<2xf32>
+  check.expect_eq_const %y#2, dense<[1.0, 16.0]> : tensor<2xf32>
+  func.return
+}
+
+// The slope along the second feature is that of its first element alone: half of it goes to the
+// mean, and half of what is left to the variance.
+
+func.func @slopes_of_batches() {
+  %x = stablehlo.constant dense<[[1.0, 0.0], [3.0, 2.0], [1.0, 0.0], [3.0, 2.0]]> : tensor<4x2xf32>
+  %scale = stablehlo.constant dense<[2.0, 4.0]> : tensor<2xf32>
+  %mean = stablehlo.constant dense<[2.0, 1.0]> : tensor<2xf32>
+  %variance = stablehlo.constant dense<[1.0, 1.0]> : tensor<2xf32>
+  %slope = stablehlo.constant dense<[[1.0, 4.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]> : tensor<4x2xf32>
+  %y:3 = "stablehlo.batch_norm_grad"(%x, %scale, %mean, %variance, %slope) {epsilon = 0.0 : f32, feature_index = 1 : i64} : (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>)
+  check.expect_eq_const %y#0, dense<[[0.0, 8.0], [0.0, 0.0], [0.0, -8.0], [0.0, 0.0]]> : tensor<4x2xf32>
+  check.expect_eq_const %y#1, dense<[0.0, -4.0]> : tensor<2xf32>
+  check.expect_eq_const %y#2, dense<[4.0, 4.0]> : tensor<2xf32>
+  func.return
+}
+
+func.func @products_in_index_notation() {
+  %a = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %turned = "stablehlo.unary_einsum"(%a) {einsum_config = "ij->ji"} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %product = "stablehlo.einsum"(%a, %turned) {einsum_config = "ij,jk->ik"} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  check.expect_eq_const %product, dense<[[5.0, 11.0], [11.0, 25.0]]> : tensor<2x2xf32>
+  func.return
+}
