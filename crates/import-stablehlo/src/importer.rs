@@ -264,7 +264,13 @@ impl<'p> Importer<'p> {
             let each = values.into_iter().map(|value| self.as_declared(value, ty));
             return Ok(Value::Each(each.collect::<Accepted<_>>()?));
         }
-        let ValueType::Tensor(ty) = ty else { return Ok(value) };
+        let ValueType::Tensor(ty) = ty else {
+            return match (ty, value) {
+                (ValueType::Tuple(_) | ValueType::Token, value) => Ok(value),
+                (_, value @ (Value::Tuple(_) | Value::Token)) => Ok(value),
+                _ => Err(type_error("a tensor is declared as what is none")),
+            };
+        };
         let dtype = part_type(&ty.element)?;
         let is_complex = matches!(ty.element, ElementType::Complex(_));
         if is_complex != matches!(value, Value::Complex(_)) {

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tensor::{DType, Tensor};
+use tensor::{DType, Scalar, Tensor};
 
 /// A program: its functions by name.
 #[derive(Debug, Default)]
@@ -346,6 +346,17 @@ impl Quantisation {
         }
         if let Some(scale) = self.scales.iter().find(|it| !(it.is_finite() && **it > 0.0)) {
             return Err(format!("`{scale}` is no scale"));
+        }
+        let least = Scalar::from_bits(self.expressed, 1).as_f64();
+        let is_kept = |scale: &f64| {
+            *scale >= least && Scalar::from_f64(self.expressed, *scale).as_f64().is_finite()
+        };
+        if let Some(scale) = self.scales.iter().find(|scale| !is_kept(scale)) {
+            return Err(format!("`{scale}` is no scale of {}", self.expressed));
+        }
+        let range = self.range.0..=self.range.1;
+        if let Some(point) = self.zero_points.iter().find(|point| !range.contains(point)) {
+            return Err(format!("the zero point {point} is not within the range"));
         }
         if self.scales.is_empty() || self.scales.len() != self.zero_points.len() {
             return Err("quantised numbers have as many scales as zero points".to_owned());

@@ -6,18 +6,26 @@
 //!
 //! Invariants: an extent that is free fits any other.
 
+mod quantised;
+
 use front::{Accepted, shape_error, type_error, unsupported};
 use tensor::DType;
 
 use crate::node::{Node, axes_within};
-use crate::operators::{Lower, Row};
-use crate::syntax::{Attribute, Block, ElementType, TensorType, ValueType};
+use crate::operators::{Row, outer_axes};
+use crate::syntax::{Attribute, Attributes, Block, ElementType, TensorType, ValueType};
 
 /// Refuses an operation that is not as the dialect demands.
 pub(crate) fn verify(row: &Row, node: &Node<'_>) -> Accepted<()> {
     extents(node)?;
     accuracy(node)?;
-    granularity(row, node)?;
+    quantised::verify(row, node)?;
+    if row.name == "chlo.ragged_dot" {
+        return precision(node).and_then(|()| groups(node));
+    }
+    if row.name == "chlo.scan" {
+        return turns(node);
+    }
     match row.name.strip_prefix("stablehlo.").unwrap_or_default() {
         "broadcast" => broadcast(node),
         "select" => select(node),
@@ -25,9 +33,16 @@ pub(crate) fn verify(row: &Row, node: &Node<'_>) -> Accepted<()> {
         "dynamic_reshape" => told_shape(node, 1),
         "dynamic_iota" => told_shape(node, 0),
         "dynamic_slice" => indices(node, 1),
-        "dynamic_update_slice" => indices(node, 2),
+        "dynamic_update_slice" => indices(node, 2).and_then(|()| update(node)),
         "case" | "if" => selector(node),
         "composite" => composite(node),
+        "all_gather" | "all_reduce" | "reduce_scatter" => replicas(node),
+        "is_finite" => match &node.operand_type(0)?.element {
+            ElementType::Plain(dtype) if !dtype.is_float() => {
+                Err(type_error(format!("numbers of {dtype} are finite")))
+            }
+            _ => Ok(()),
+        },
         "collective_permute" => sources_and_targets(node),
         "dot_general" => precision(node).and_then(|()| algorithm(node)),
         "dot" => precision(node),
@@ -69,6 +84,9 @@ fn numbers(element: &ElementType) -> Option<(DType, bool)> {
 
 /// Whether elements of one type may be summed in another: the same kind, with as many bits.
 fn is_promotable(from: &ElementType, to: &ElementType) -> bool {
+    if let (ElementType::Quantised(from), ElementType::Quantised(to)) = (from, to) {
+        return from.expressed == to.expressed && from.storage.bits() <= to.storage.bits();
+    }
     match (numbers(from), numbers(to)) {
         (Some((from, from_pair)), Some((to, to_pair))) => {
             from_pair == to_pair && from.class() == to.class() && from.bits() <= to.bits()
@@ -182,32 +200,12 @@ fn accuracy(node: &Node<'_>) -> Accepted<()> {
     }
 }
 
-/// Functions of elements know one scale for all axes.
-fn granularity(row: &Row, node: &Node<'_>) -> Accepted<()> {
-    const SEVERAL: &[&str] = &[
-        "stablehlo.bitcast_convert",
-        "stablehlo.constant",
-        "stablehlo.optimization_barrier",
-        "stablehlo.uniform_dequantize",
-        "stablehlo.uniform_quantize",
-    ];
-    let is_elementwise = matches!(row.lower, Lower::Map(_) | Lower::Elementwise(_));
-    if !is_elementwise || !row.name.starts_with("stablehlo.") || SEVERAL.contains(&row.name) {
-        return Ok(());
-    }
-    let values = node.operation.operands.iter().chain(&node.operation.results);
-    for &value in values {
-        if let ValueType::Tensor(ty) = &node.function.values[value]
-            && matches!(&ty.element, ElementType::Quantised(it) if it.axis.is_some())
-        {
-            return Err(type_error("quantised numbers with a scale for each index of an axis"));
-        }
-    }
-    Ok(())
-}
-
 fn precision(node: &Node<'_>) -> Accepted<()> {
-    let Some(Attribute::List(list)) = node.attribute("precision_config") else { return Ok(()) };
+    let list: &[Attribute] = match node.attribute("precision_config") {
+        Some(Attribute::List(list)) => list,
+        Some(_) => return Err(unsupported("a precision that is no list")),
+        None => &[],
+    };
     let is_known = |it: &Attribute| {
         it.word().is_some_and(|word| ["DEFAULT", "HIGH", "HIGHEST"].contains(&word))
     };
@@ -217,14 +215,27 @@ fn precision(node: &Node<'_>) -> Accepted<()> {
     }
 }
 
-/// An algorithm counts parts of numbers, and leaves nothing to a precision.
+/// The algorithms of products: the types in which operands are read and sums are kept, and of how
+/// many products of parts each product is made.
+const ALGORITHMS: &[(&str, &str, i64)] = &[
+    ("f16", "f16", 1),
+    ("f16", "f32", 1),
+    ("bf16", "bf16", 1),
+    ("bf16", "f32", 1),
+    ("bf16", "f32", 3),
+    ("bf16", "f32", 6),
+    ("bf16", "f32", 9),
+    ("tf32", "f32", 1),
+    ("tf32", "f32", 3),
+    ("f32", "f32", 1),
+    ("f64", "f64", 1),
+];
+
+/// An algorithm is one that there is, and leaves nothing to a precision.
 fn algorithm(node: &Node<'_>) -> Accepted<()> {
     let Some(Attribute::Record(entries)) = node.attribute("algorithm") else { return Ok(()) };
-    for name in ["lhs_component_count", "rhs_component_count", "num_primitive_operations"] {
-        let count = Attribute::of(entries, name).and_then(Attribute::integer);
-        if count.is_some_and(|count| count < 1) {
-            return Err(unsupported(format!("an algorithm whose `{name}` is not positive")));
-        }
+    if !is_known(entries) {
+        return Err(unsupported("an algorithm of products that is not known"));
     }
     match node.attribute("precision_config") {
         Some(Attribute::List(list)) if list.iter().any(|it| it.word() != Some("DEFAULT")) => {
@@ -232,6 +243,26 @@ fn algorithm(node: &Node<'_>) -> Accepted<()> {
         }
         _ => Ok(()),
     }
+}
+
+fn is_known(entries: &Attributes) -> bool {
+    let count = |name: &str| Attribute::of(entries, name).and_then(Attribute::integer);
+    let name = |name: &str| match Attribute::of(entries, name) {
+        Some(Attribute::Type(ValueType::Other(name))) => name.as_str(),
+        other => other.and_then(Attribute::word).unwrap_or_default(),
+    };
+    let is_imprecise = Attribute::of(entries, "allow_imprecise_accumulation");
+    let is_imprecise = is_imprecise.and_then(Attribute::flag).unwrap_or(false);
+    let (a, b) = (name("lhs_precision_type"), name("rhs_precision_type"));
+    let sums = name("accumulation_type");
+    let Some(products) = count("num_primitive_operations") else { return false };
+    let is_single = ["lhs_component_count", "rhs_component_count"].map(count) == [Some(1); 2];
+    let is_short = |name: &str| name.starts_with("f8") && name != "f8E8M0FNU";
+    is_single
+        && match is_short(a) && is_short(b) {
+            true => sums == "f32" && products == 1,
+            false => a == b && !is_imprecise && ALGORITHMS.contains(&(a, sums, products)),
+        }
 }
 
 /// A name has the dialect before a dot.
@@ -311,6 +342,68 @@ fn indices(node: &Node<'_>, from: usize) -> Accepted<()> {
     match types.windows(2).all(|pair| pair[0].element == pair[1].element) {
         true => Ok(()),
         false => Err(type_error("the indices differ in type")),
+    }
+}
+
+/// An update is no larger than what it is put into.
+fn update(node: &Node<'_>) -> Accepted<()> {
+    let (value, update) = (node.operand_type(0)?, node.operand_type(1)?);
+    let is_larger = |(extent, size): (&Option<usize>, &Option<usize>)| {
+        extent.zip(*size).is_some_and(|(extent, size)| size > extent)
+    };
+    match value.shape.iter().zip(&update.shape).any(is_larger) {
+        true => Err(shape_error("an update is larger than what it is put into")),
+        false => Ok(()),
+    }
+}
+
+/// Devices that are named by numbers of the whole are named.
+fn replicas(node: &Node<'_>) -> Accepted<()> {
+    match node.attribute("replica_groups") {
+        Some(Attribute::Elements(groups))
+            if groups.count() == 0 && node.flag("use_global_device_ids") =>
+        {
+            Err(shape_error("groups of devices that are empty"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// A scan has as many turns as it says.
+fn turns(node: &Node<'_>) -> Accepted<()> {
+    let Some(told) = node.attribute("scan_dim_size").and_then(Attribute::integer) else {
+        return Ok(());
+    };
+    let shape = &node.operand_type(0)?.shape;
+    let extent = shape[node.axis("dimension", shape.len())?];
+    match extent.is_some_and(|extent| extent as i64 != told) {
+        true => Err(shape_error(format!("a scan of {told} turns along another extent"))),
+        false => Ok(()),
+    }
+}
+
+/// Sizes of groups are the same for all batches, or told for each row of axes before the one that
+/// is in groups; what groups choose is no axis that both operands share.
+fn groups(node: &Node<'_>) -> Accepted<()> {
+    const RECORD: &str = "ragged_dot_dimension_numbers";
+    let (a, b, sizes) = (node.operand_type(0)?, node.operand_type(1)?, node.operand_type(2)?);
+    let (rank, other_rank) = (a.shape.len(), b.shape.len());
+    let batching = node.axes_of(RECORD, "lhs_batching_dimensions", rank)?;
+    let contracting = node.axes_of(RECORD, "lhs_contracting_dimensions", rank)?;
+    let chosen = node.axes_of(RECORD, "rhs_group_dimensions", other_rank)?;
+    for name in ["rhs_batching_dimensions", "rhs_contracting_dimensions"] {
+        let shared = node.axes_of(RECORD, name, other_rank)?;
+        if chosen.iter().any(|axis| shared.contains(axis)) {
+            return Err(shape_error(format!("an axis of groups is one of `{name}`")));
+        }
+    }
+    let ragged = node.axes_of(RECORD, "lhs_ragged_dimensions", rank)?;
+    let (&[ragged], true) = (&ragged[..], sizes.shape.len() != 1) else { return Ok(()) };
+    let outer = outer_axes(&batching, &contracting, ragged);
+    let wanted: Vec<Option<usize>> = outer.iter().map(|&axis| a.shape[axis]).collect();
+    match sizes.shape.split_last() {
+        Some((_, own)) if own == wanted => Ok(()),
+        _ => Err(shape_error(format!("sizes of groups of shape {:?}", sizes.shape))),
     }
 }
 
@@ -439,7 +532,11 @@ fn reduction(node: &Node<'_>, count: usize) -> Accepted<()> {
 
 fn select_and_scatter(node: &Node<'_>) -> Accepted<()> {
     let (operand, initial) = (node.operand_type(0)?, node.operand_type(2)?);
-    window(node, operand.shape.len())?;
+    let rank = operand.shape.len();
+    if rank > 0 && node.attribute("window_dimensions").is_none() {
+        return Err(shape_error("windows have no extents"));
+    }
+    window(node, rank)?;
     let (chosen, results) = body(node, 0, (2, 1))?;
     is_predicate(&results)?;
     let (summed, results) = body(node, 1, (2, 1))?;

@@ -11,6 +11,7 @@ mod indexing;
 mod lapack;
 mod linear;
 mod movement;
+mod normalisation;
 mod products;
 mod quantised;
 mod random;
@@ -29,6 +30,7 @@ use crate::node::{Lowered, Node, Value};
 use crate::syntax::{ElementType, ValueType};
 
 pub(crate) use devices::Members;
+pub(crate) use products::outer_axes;
 pub(crate) use quantised::computed_type;
 pub(crate) use table::{find, names};
 

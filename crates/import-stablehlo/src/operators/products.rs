@@ -92,13 +92,26 @@ pub(crate) fn ragged_dot<'p>(
         // Groups of batches change nothing.
         return one(contracted(graph, a, b, &[batching, contracting], dtype)?);
     }
-    if sizes.rank() != 1 {
-        return Err(unsupported("groups whose sizes differ from batch to batch"));
+    let outer = outer_axes(&batching.0, &contracting.0, ragged);
+    let outer = if sizes.rank() == 1 { Vec::new() } else { outer };
+    if sizes.rank() != outer.len() + 1 {
+        return Err(shape_error("sizes of groups are told for other axes than those before them"));
     }
+    let count = sizes.shape()[outer.len()].clone();
     let is_member = members(graph, sizes, &a.shape()[ragged])?;
-    let count = sizes.shape()[0].clone();
+    // Groups first, then the axes of the first operand, in its order.
+    let mut placed: Vec<(usize, usize)> =
+        outer.iter().enumerate().map(|(number, &axis)| (axis, number)).collect();
+    placed.push((ragged, outer.len() + 1));
+    placed.sort_unstable();
+    let mut order = vec![outer.len()];
+    order.extend(placed.iter().map(|(_, number)| *number));
+    let is_member = graph.transpose(&is_member, &order)?;
     let mut shape = vec![Expr::ONE; a.rank() + 1];
-    (shape[0], shape[ragged + 1]) = (count.clone(), a.shape()[ragged].clone());
+    shape[0] = count.clone();
+    for (axis, _) in placed {
+        shape[axis + 1] = a.shape()[axis].clone();
+    }
     let is_member = graph.reshape(&is_member, &shape)?;
     let shape = [&[count][..], a.shape()].concat();
     let is_member = graph.broadcast_to(&is_member, &shape[..])?;
@@ -126,18 +139,41 @@ pub(crate) fn ragged_dot<'p>(
     one(graph.transpose(&product, &order)?)
 }
 
-/// Which places of an axis are in which group: groups by places.
+/// The axes of the first operand of a product in groups for whose rows sizes of groups may be told:
+/// those of batches, then those of the kind of the axis that is in groups, which come before it.
+pub(crate) fn outer_axes(batching: &[usize], contracting: &[usize], ragged: usize) -> Vec<usize> {
+    let before = |axes: &[usize]| -> Vec<usize> {
+        axes.iter().copied().take_while(|axis| *axis != ragged).collect()
+    };
+    if batching.contains(&ragged) {
+        return before(batching);
+    }
+    let own = match contracting.contains(&ragged) {
+        true => before(contracting),
+        false => {
+            let is_own = |axis: &usize| !batching.contains(axis) && !contracting.contains(axis);
+            (0..ragged).filter(is_own).collect()
+        }
+    };
+    [batching, &own[..]].concat()
+}
+
+/// Which places of an axis are in which group, for each row of sizes: rows, groups, places.
 fn members(graph: &mut Graph, sizes: &Operand, extent: &Expr) -> Accepted<Operand> {
-    let (dtype, count) = (sizes.dtype(), sizes.shape()[0].clone());
+    let (dtype, rank) = (sizes.dtype(), sizes.rank());
+    let Some((count, rows)) = sizes.shape().split_last() else {
+        return Err(shape_error("sizes of groups are a scalar"));
+    };
     let square = [count.clone(), count.clone()];
     let (row, column) = (graph.iota(dtype, &square, 0)?, graph.iota(dtype, &square, 1)?);
     let is_before = graph.less(&column, &row)?;
     let zero = graph.number(dtype, 0.0);
-    let sizes_before = graph.select(&is_before, sizes, &zero)?;
-    let first = graph.reduce_axes(&sizes_before, &[1], tensor::Reduction::Sum, true)?;
-    let sizes = graph.reshape(sizes, &[count.clone(), Expr::ONE])?;
+    let flat = graph.reshape(sizes, &[rows, &[Expr::ONE, count.clone()]].concat())?;
+    let sizes_before = graph.select(&is_before, &flat, &zero)?;
+    let first = graph.reduce_axes(&sizes_before, &[rank], tensor::Reduction::Sum, true)?;
+    let sizes = graph.reshape(sizes, &[rows, &[count.clone(), Expr::ONE]].concat())?;
     let end = graph.add(&first, &sizes)?;
-    let place = graph.iota(dtype, &[count, extent.clone()], 1)?;
+    let place = graph.iota(dtype, &[count.clone(), extent.clone()], 1)?;
     let (is_early, is_within) = (graph.less(&place, &first)?, graph.less(&place, &end)?);
     let is_late = graph.map(F::Not, &[&is_early])?;
     graph.and(&is_late, &is_within)
@@ -155,6 +191,14 @@ pub(crate) fn dot<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Fram
     let dtype = node.dtype()?;
     let graph = &mut importer.graph;
     one(bilinear(graph, (&a, &b), |graph, a, b| contracted(graph, a, b, &axes, dtype))?)
+}
+
+/// A sum of products in index notation.
+pub(crate) fn einsum<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Frame) -> Lowered {
+    let equation = node.word("einsum_config")?;
+    let operands = node.operands.iter().map(|value| value.real().cloned());
+    let operands = operands.collect::<Accepted<Vec<Operand>>>()?;
+    one(front::einsum(&mut importer.graph, equation, &operands, shape_error)?)
 }
 
 fn contracted(

@@ -4,8 +4,8 @@ use tensor::ScalarFunction as F;
 
 use super::Lower::{Elementwise, Map, Movement, Whole};
 use super::{
-    Lower, Row, control, devices, elementwise, fourier, indexing, linear, movement, products,
-    quantised, random, reductions, special, windows,
+    Lower, Row, control, devices, elementwise, fourier, indexing, linear, movement, normalisation,
+    products, quantised, random, reductions, special, windows,
 };
 
 const fn row(name: &'static str, lower: Lower) -> Row {
@@ -100,6 +100,11 @@ const TABLE: &[Row] = &[
     row("stablehlo.dynamic_conv", Whole(products::convolution)),
     row("stablehlo.dot", Whole(products::dot)),
     row("stablehlo.dot_general", Whole(products::dot_general)),
+    row("stablehlo.einsum", Whole(products::einsum)),
+    row("stablehlo.unary_einsum", Whole(products::einsum)),
+    row("stablehlo.batch_norm_grad", Whole(normalisation::batch_norm_grad)),
+    row("stablehlo.batch_norm_inference", Whole(normalisation::batch_norm_inference)),
+    row("stablehlo.batch_norm_training", Whole(normalisation::batch_norm_training)),
     row("stablehlo.cholesky", Whole(linear::cholesky)),
     row("stablehlo.fft", Whole(fourier::fft)),
     row("stablehlo.triangular_solve", Whole(linear::triangular_solve)),

@@ -23,7 +23,12 @@ impl<'t> Cursor<'t> {
             }
         }
         self.expect(end)?;
-        Ok(attributes)
+        let mut names: Vec<&str> = attributes.iter().map(|(name, _)| name.as_str()).collect();
+        names.sort_unstable();
+        match names.windows(2).find(|pair| pair[0] == pair[1]) {
+            Some(pair) => self.fault(format!("`{}` is given twice", pair[0])),
+            None => Ok(attributes),
+        }
     }
 
     /// An attribute.

@@ -20,10 +20,21 @@ const NAMES: &[(&str, &str, &str)] = &[
     ("pad", "high", "edge_padding_high"),
     ("pad", "interior", "interior_padding"),
     ("dynamic_slice", "sizes", "slice_sizes"),
+    ("dot", "precision", "precision_config"),
+    ("dot_general", "precision", "precision_config"),
     ("fft", "type", "fft_type"),
     ("fft", "length", "fft_length"),
     ("rng", "distribution", "rng_distribution"),
     ("rng_bit_generator", "algorithm", "rng_algorithm"),
+];
+
+/// What a window of a convolution is told, and what the generic form calls it.
+const WINDOW: &[(&str, &str)] = &[
+    ("stride", "window_strides"),
+    ("pad", "padding"),
+    ("lhs_dilate", "lhs_dilation"),
+    ("rhs_dilate", "rhs_dilation"),
+    ("reverse", "window_reversal"),
 ];
 
 /// The operations of two operands, in any order, that a reduction may apply.
@@ -86,8 +97,9 @@ impl<'t> Parser<'t> {
     fn parts(&mut self, text: &mut OperationText) -> Parsed<bool> {
         let own = text.name.rsplit('.').next().unwrap_or_default().to_owned();
         let mut words: Vec<&'t str> = Vec::new();
-        let mut first = true;
+        let (mut first, mut is_behind_operand) = (true, false);
         let has_types = loop {
+            let is_behind = std::mem::take(&mut is_behind_operand);
             match self.cursor.peek() {
                 b':' => {
                     self.cursor.expect(":")?;
@@ -106,6 +118,7 @@ impl<'t> Parser<'t> {
                     if self.cursor.peek() == b'[' {
                         self.brackets(&own, text)?;
                     }
+                    is_behind_operand = true;
                 }
                 b'<' if self.cursor.sees("<{") => {
                     let properties = self.properties()?;
@@ -142,6 +155,9 @@ impl<'t> Parser<'t> {
                     }
                     self.cursor.word();
                     match self.cursor.eat("=") {
+                        true if is_behind => {
+                            return self.cursor.fault(format!("`,` is expected before `{word}`"));
+                        }
                         true => self.named_attribute(&own, word, text)?,
                         false => words.push(word),
                     }
@@ -184,13 +200,15 @@ impl<'t> Parser<'t> {
             value = Attribute::List(vec![value, self.cursor.attribute()?]);
         }
         if own == "reduce_precision" && word == "format" {
-            let format = value.word().and_then(|it| it.strip_prefix('e')?.split_once('m'));
+            let word = if let Attribute::Word(word) = &value { word } else { "" };
+            let format = word.strip_prefix('e').and_then(|it| it.split_once('m'));
             let bits = format.and_then(|(e, m)| Some((e.parse().ok()?, m.parse().ok()?)));
-            let Some((exponent, mantissa)) = bits else {
+            let Some((exponent, mantissa)): Option<(i32, i32)> = bits else {
                 return self.cursor.fault("a format is written as `e5m10`");
             };
-            text.attributes.push(("exponent_bits".to_owned(), Attribute::Integer(exponent)));
-            text.attributes.push(("mantissa_bits".to_owned(), Attribute::Integer(mantissa)));
+            for (name, bits) in [("exponent_bits", exponent), ("mantissa_bits", mantissa)] {
+                text.attributes.push((name.to_owned(), Attribute::Integer(bits.into())));
+            }
             return Ok(());
         }
         let row = NAMES.iter().find(|row| row.0 == own && row.1 == word);
@@ -241,13 +259,19 @@ impl<'t> Parser<'t> {
         let mut types: Vec<ValueType> = types.into_iter().flatten().collect();
         if self.cursor.eat("->") {
             text.results = self.cursor.types()?;
-            return Ok(());
+            return self.has_types(text, &types);
         }
-        if let (true, [ValueType::Function(_, results)]) = (is_listed, &types[..]) {
+        if let (true, [ValueType::Function(operands, results)]) = (is_listed, &types[..]) {
             text.results = results.clone();
-            return Ok(());
+            return self.has_types(text, operands);
         }
         let own = text.name.rsplit('.').next().unwrap_or_default();
+        if own == "select" && types.len() > 2
+            || own == "optimization_barrier" && types.len() != text.operands.len()
+        {
+            let count = types.len();
+            return self.cursor.fault(format!("`{own}` has not {count} types"));
+        }
         text.results = match own {
             "select" => types.pop().into_iter().collect(),
             "return" => Vec::new(),
@@ -255,6 +279,24 @@ impl<'t> Parser<'t> {
             _ => types,
         };
         Ok(())
+    }
+
+    /// Refuses operands that are not of these types.
+    fn has_types(&self, text: &OperationText, types: &[ValueType]) -> Parsed<()> {
+        let given = text.operands.len();
+        if given != types.len() {
+            let (name, types) = (&text.name, types.len());
+            return self.cursor.fault(format!("{given} operands of `{name}` have {types} types"));
+        }
+        let is_same = |(ty, &operand): (&ValueType, &usize)| self.type_of(operand) == ty;
+        match types.iter().zip(&text.operands).all(is_same) {
+            true => Ok(()),
+            false => {
+                let reason =
+                    format!("an operand of `{}` has another type than its value", text.name);
+                self.cursor.fault(reason)
+            }
+        }
     }
 
     /// `(%x init: %a), (%y init: %b) applies stablehlo.add across dimensions = [0] : types`, or
@@ -406,15 +448,16 @@ impl<'t> Parser<'t> {
         self.cursor.expect("=")?;
         self.cursor.expect("{")?;
         for (name, value) in self.cursor.attributes_until("}")? {
-            let name = match name.as_str() {
-                "stride" => "window_strides",
-                "pad" => "padding",
-                "lhs_dilate" => "lhs_dilation",
-                "rhs_dilate" => "rhs_dilation",
-                "reverse" => "window_reversal",
-                other => other,
+            let Some((_, own)) = WINDOW.iter().find(|row| row.0 == name) else {
+                return self.cursor.fault(format!("a window has no `{name}`"));
             };
-            text.attributes.push((name.to_owned(), value));
+            if let ("pad", Attribute::List(pairs)) = (&*name, &value) {
+                let is_pair = |it: &Attribute| it.integers().is_some_and(|it| it.len() == 2);
+                if !pairs.iter().all(is_pair) {
+                    return self.cursor.fault("padding is told in pairs");
+                }
+            }
+            text.attributes.push(((*own).to_owned(), value));
         }
         if self.cursor.eat("{") {
             text.attributes.extend(self.cursor.attributes_until("}")?);

@@ -141,7 +141,16 @@ impl<'t> Cursor<'t> {
         }
         let element = self.element_type()?;
         if self.eat(",") {
-            // An encoding, such as bounds of free extents: skipped.
+            self.encoding(&shape)?;
+        }
+        Ok(TensorType { shape, element })
+    }
+
+    /// What stands behind an element type: the most that free extents may be, `?` for others. It is
+    /// kept nowhere. What is of another form is skipped.
+    fn encoding(&mut self, shape: &[Option<usize>]) -> Parsed<()> {
+        let is_record = self.eat("#stablehlo.type_extensions<");
+        if !is_record && !self.eat("#stablehlo.bounds<") {
             let mut depth = 0_usize;
             while !(depth == 0 && self.sees(">")) {
                 match self.peek() {
@@ -152,8 +161,33 @@ impl<'t> Cursor<'t> {
                 }
                 self.take_one();
             }
+            return Ok(());
         }
-        Ok(TensorType { shape, element })
+        if is_record {
+            self.expect("bounds")?;
+            self.expect("=")?;
+            self.expect("[")?;
+        }
+        let mut count = 0;
+        while !self.sees("]") && !self.sees(">") {
+            if !self.eat("?") {
+                self.integer()?;
+                if shape.get(count).is_some_and(Option::is_some) {
+                    return self.fault("a bound is told of an extent that is known");
+                }
+            }
+            count += 1;
+            if !self.eat(",") {
+                break;
+            }
+        }
+        if count != shape.len() {
+            return self.fault(format!("{count} bounds are told of {} extents", shape.len()));
+        }
+        if is_record {
+            self.expect("]")?;
+        }
+        self.expect(">")
     }
 
     fn element_type(&mut self) -> Parsed<ElementType> {
@@ -188,7 +222,8 @@ impl<'t> Cursor<'t> {
     fn quantisation(&mut self) -> Parsed<Quantisation> {
         self.expect("<")?;
         let storage = self.expect_word()?;
-        let Some(storage) = plain(storage).filter(|dtype| dtype.is_integer()) else {
+        let is_storage = |dtype: &DType| dtype.is_integer() && !storage.starts_with("si");
+        let Some(storage) = plain(storage).filter(is_storage) else {
             return self.fault(format!("quantised numbers are stored as {storage}"));
         };
         let whole = storage.integer_range().unwrap_or((0, 0));

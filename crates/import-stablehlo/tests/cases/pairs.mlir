@@ -82,3 +82,93 @@ func.func @products_of_groups() {
   check.expect_eq_const %sums, dense<[[[1.0], [2.0]], [[530.0], [640.0]]]> : tensor<2x2x1xf32>
   func.return
 }
+
+// -----
+
+// A product in groups whose sizes differ from batch to batch: rows of the first operand are
+// multiplied with the number of their group; then sums over the groups of an axis.
+
+func.func @groups_of_each_batch() {
+  %a = stablehlo.constant dense<[[[1.0], [2.0], [3.0]], [[4.0], [5.0], [6.0]]]> : tensor<2x3x1xf32>
+  %b = stablehlo.constant dense<[[[[10.0]], [[20.0]]], [[[30.0]], [[40.0]]]]> : tensor<2x2x1x1xf32>
+  %sizes = stablehlo.constant dense<[[1, 2], [2, 0]]> : tensor<2x2xi64>
+  %product = "chlo.ragged_dot"(%a, %b, %sizes) {
+    ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [0],
+      rhs_batching_dimensions = [1],
+      lhs_contracting_dimensions = [2],
+      rhs_contracting_dimensions = [2],
+      lhs_ragged_dimensions = [1],
+      rhs_group_dimensions = [0]
+    >
+  } : (tensor<2x3x1xf32>, tensor<2x2x1x1xf32>, tensor<2x2xi64>) -> tensor<2x3x1xf32>
+  check.expect_eq_const %product, dense<[[[10.0], [60.0], [90.0]], [[80.0], [100.0], [0.0]]]> : tensor<2x3x1xf32>
+  func.return
+}
+
+func.func @sums_of_groups_of_each_batch() {
+  %a = stablehlo.constant dense<[[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]> : tensor<2x3xf32>
+  %sizes = stablehlo.constant dense<[[1, 2], [2, 1]]> : tensor<2x2xi64>
+  %sums = "chlo.ragged_dot"(%a, %a, %sizes) {
+    ragged_dot_dimension_numbers = #chlo.ragged_dot<
+      lhs_batching_dimensions = [0],
+      rhs_batching_dimensions = [0],
+      lhs_contracting_dimensions = [1],
+      rhs_contracting_dimensions = [1],
+      lhs_ragged_dimensions = [1],
+      rhs_group_dimensions = []
+    >
+  } : (tensor<2x3xf32>, tensor<2x3xf32>, tensor<2x2xi64>) -> tensor<2x2xf32>
+  check.expect_eq_const %sums, dense<[[1.0, 41.0], [13.0, 36.0]]> : tensor<2x2xf32>
+  func.return
+}
+
+// -----
+
+// Batches of two features, normalised with what is given, and with what they have.
+
+func.func @batches_normalised_as_told() {
+  %x = stablehlo.constant dense<[[1.0, 2.0], [3.0, 6.0]]> : tensor<2x2xf32>
+  %scale = stablehlo.constant dense<[2.0, 4.0]> : tensor<2xf32>
+  %offset = stablehlo.constant dense<[1.0, -1.0]> : tensor<2xf32>
+  %mean = stablehlo.constant dense<[1.0, 4.0]> : tensor<2xf32>
+  %variance = stablehlo.constant dense<[3.0, 15.0]> : tensor<2xf32>
+  %y = "stablehlo.batch_norm_inference"(%x, %scale, %offset, %mean, %variance) {epsilon = 1.0 : f32, feature_index = 1 : i64} : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>) -> tensor<2x2xf32>
+  check.expect_eq_const %y, dense<[[1.0, -3.0], [3.0, 1.0]]> : tensor<2x2xf32>
+  func.return
+}
+
+func.func @batches_normalised_by_themselves() {
+  %x = stablehlo.constant dense<[[1.0, 3.0], [2.0, 10.0]]> : tensor<2x2xf32>
+  %scale = stablehlo.constant dense<[2.0, 5.0]> : tensor<2xf32>
+  %offset = stablehlo.constant dense<[1.0, -1.0]> : tensor<2xf32>
+  %y:3 = "stablehlo.batch_norm_training"(%x, %scale, %offset) {epsilon = 0.0 : f32, feature_index = 0 : i64} : (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<2x2xf32>, tensor<2xf32>, tensor<2xf32>)
+  check.expect_eq_const %y#0, dense<[[-1.0, 3.0], [-6.0, 4.0]]> : tensor<2x2xf32>
+  check.expect_eq_const %y#1, dense<[2.0, 6.0]> : tensor<2xf32>
+  check.expect_eq_const %y#2, dense<[1.0, 16.0]> : tensor<2xf32>
+  func.return
+}
+
+// The slope along the second feature is that of its first element alone: half of it goes to the
+// mean, and half of what is left to the variance.
+
+func.func @slopes_of_batches() {
+  %x = stablehlo.constant dense<[[1.0, 0.0], [3.0, 2.0], [1.0, 0.0], [3.0, 2.0]]> : tensor<4x2xf32>
+  %scale = stablehlo.constant dense<[2.0, 4.0]> : tensor<2xf32>
+  %mean = stablehlo.constant dense<[2.0, 1.0]> : tensor<2xf32>
+  %variance = stablehlo.constant dense<[1.0, 1.0]> : tensor<2xf32>
+  %slope = stablehlo.constant dense<[[1.0, 4.0], [1.0, 0.0], [1.0, 0.0], [1.0, 0.0]]> : tensor<4x2xf32>
+  %y:3 = "stablehlo.batch_norm_grad"(%x, %scale, %mean, %variance, %slope) {epsilon = 0.0 : f32, feature_index = 1 : i64} : (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<4x2xf32>) -> (tensor<4x2xf32>, tensor<2xf32>, tensor<2xf32>)
+  check.expect_eq_const %y#0, dense<[[0.0, 8.0], [0.0, 0.0], [0.0, -8.0], [0.0, 0.0]]> : tensor<4x2xf32>
+  check.expect_eq_const %y#1, dense<[0.0, -4.0]> : tensor<2xf32>
+  check.expect_eq_const %y#2, dense<[4.0, 4.0]> : tensor<2xf32>
+  func.return
+}
+
+func.func @products_in_index_notation() {
+  %a = stablehlo.constant dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>
+  %turned = "stablehlo.unary_einsum"(%a) {einsum_config = "ij->ji"} : (tensor<2x2xf32>) -> tensor<2x2xf32>
+  %product = "stablehlo.einsum"(%a, %turned) {einsum_config = "ij,jk->ik"} : (tensor<2x2xf32>, tensor<2x2xf32>) -> tensor<2x2xf32>
+  check.expect_eq_const %product, dense<[[5.0, 11.0], [11.0, 25.0]]> : tensor<2x2xf32>
+  func.return
+}
