@@ -159,6 +159,27 @@ class TorchCompile(unittest.TestCase):
         inputs = torch.randn(4, 3).bfloat16(), torch.tensor([0, 3, -1])
         self.check(Mixed(), *inputs, tolerance=1e-2)
 
+    def test_complex_numbers_and_their_gradients(self):
+        def filtered(x, weight, turn):
+            spectrum = torch.fft.rfft(x, norm="ortho")
+            kept = torch.zeros_like(spectrum)
+            kept[..., :4] = torch.einsum("bik,iok->bok", spectrum[..., :4], weight)
+            turned = torch.view_as_complex(x.reshape(2, 3, 8, 2)) * turn
+            real = torch.fft.irfft(kept, n=16, norm="ortho")
+            return real + torch.fft.fft2(x).imag, torch.view_as_real(turned), kept.conj(), turned.abs()
+
+        inputs = torch.randn(2, 3, 16), torch.randn(3, 3, 4, dtype=torch.complex64)
+        inputs += (torch.polar(torch.ones(8), torch.arange(8.0)),)
+        found = []
+        for call in (torch.compile(filtered, backend="tilewright"), filtered):
+            given = [it.clone().requires_grad_() for it in inputs]
+            results = call(*given)
+            sum(it.abs().square().sum() for it in results).backward()
+            found.append([*results, *(it.grad for it in given)])
+        for ours, theirs in zip(*found, strict=True):
+            self.assert_equal(ours, theirs, 1e-4)
+        self.assertFalse(any(it.eager for it in backend.reports()))
+
     def test_what_is_not_supported_is_named_and_stays_eager(self):
         class Chosen(torch.nn.Module):
             def forward(self, x):

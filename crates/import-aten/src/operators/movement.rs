@@ -162,12 +162,7 @@ pub(super) fn flip(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         Some(axes) if axes.is_empty() => Vec::new(),
         _ => node.axes(1, "dims", x.rank())?,
     };
-    let (mut starts, mut steps) = (vec![Expr::ZERO; x.rank()], vec![1; x.rank()]);
-    for axis in axes {
-        starts[axis] = &x.shape()[axis] - 1;
-        steps[axis] = -1;
-    }
-    Ok(vec![graph.slice(&x, &starts, &steps, x.shape())?])
+    Ok(vec![graph.reversed(&x, &axes)?])
 }
 
 /// A number around a value, or less of it; pairs of widths begin with the last axis.
