@@ -106,6 +106,7 @@ const MOVED: &[&str] = &[
 const TABLE: &[Row] = &[
     // --- linear in several values ---
     row("aten.add", "", Lower::EachPart(&[SELF, (1, "other")])),
+    row("aten.as_strided_scatter", "", Lower::EachPart(&[SELF, (1, "src")])),
     row("aten.cat", "", Lower::EachPart(&[(0, "tensors")])),
     row("aten.constant_pad_nd", "", Lower::EachPart(&[SELF, (2, "value")])),
     row("aten.copy", "", Lower::EachPart(&[SELF, (1, "src")])),

@@ -131,6 +131,8 @@ pub(super) const TABLE: &[Operator] = &[
     // --- movement ---
     row("aten._unsafe_view", "default", movement::reshape),
     row("aten.as_strided", "default", movement::strided),
+    row("aten.as_strided_scatter", "default", movement::strided_scatter),
+    row("prims.as_strided_scatter", "default", movement::strided_scatter),
     row("aten.cat", "default", movement::concat),
     row("aten.chunk", "default", |node, graph| movement::parts(node, graph, 2, false)),
     row("aten.constant_pad_nd", "default", |node, graph| movement::pad(node, graph, 2)),
@@ -220,6 +222,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten._native_batch_norm_legit_functional", "default", normalization::batch_functional),
     row("aten._native_batch_norm_legit_no_training", "default", normalization::batch_inference),
     row("aten._softmax", "default", |node, graph| normalization::softmax(node, graph, false)),
+    row("aten._weight_norm_interface_backward", "default", normalization::weight_backward),
     row("aten.batch_norm", "default", normalization::batch),
     row("aten.group_norm", "default", normalization::group),
     row("aten.layer_norm", "default", normalization::layer),
