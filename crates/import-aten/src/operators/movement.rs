@@ -261,8 +261,8 @@ pub(super) fn strided(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![front::gather_axis(graph, &memory.elements, 0, &index)?])
 }
 
-/// `as_strided_scatter(self, src, size, stride, storage_offset)`: a value with another's elements at
-/// places of its memory.
+/// `as_strided_scatter(self, src, size, stride, storage_offset)`: a value with another's elements
+/// at places of its memory.
 pub(super) fn strided_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, source) = (node.tensor(0, "self")?, node.tensor(1, "src")?);
     let not_fixed = || unsupported("memory whose extent is not fixed");
