@@ -77,7 +77,8 @@ pub(super) fn sampled(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let interpolation = match node.int(2, "interpolation_mode", 0)? {
         0 => Interpolation::Linear,
         1 => Interpolation::Nearest,
-        2 if x.rank() == 4 => Interpolation::Cubic,
+        // PyTorch leads each neighbour back, not the place.
+        2 if x.rank() == 4 && node.int(3, "padding_mode", 0)? == 0 => Interpolation::Cubic,
         other => return Err(unsupported(format!("interpolation of mode {other}"))),
     };
     let surrounding = match node.int(3, "padding_mode", 0)? {

@@ -31,7 +31,7 @@ import torch
 from . import _native
 from ._model import NO_OPTIONS
 from ._model import options as checked_options
-from ._random import drawing_nodes, dropout
+from ._random import DRAWING_NAMES, drawing_nodes, dropout
 from ._trace import (
     Refused,
     Trace,
@@ -102,8 +102,7 @@ def decompositions():
     table = {**decomposition_table, **core_aten_decompositions()}
     lacking = {key: it for key, it in table.items() if str(key) not in operators()}
     # What draws random numbers stays as it is, so that the draws are those of eager code.
-    drawing = ("aten.bernoulli.", "aten.rand", "aten.normal")
-    lacking = {key: it for key, it in lacking.items() if not str(key).startswith(drawing)}
+    lacking = {key: it for key, it in lacking.items() if not str(key).startswith(DRAWING_NAMES)}
     return {**lacking, torch.ops.aten.native_dropout.default: dropout}
 
 
