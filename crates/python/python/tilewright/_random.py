@@ -12,8 +12,8 @@ _ATEN = torch.ops.aten
 
 # Operators that draw numbers of a shape, and read no tensor.
 _DRAWING = (
-    _ATEN.rand.default, _ATEN.randn.default, _ATEN.randint.default, _ATEN.randint.low,
-    _ATEN.randperm.default,
+    _ATEN.normal.float_float, _ATEN.rand.default, _ATEN.randn.default, _ATEN.randint.default,
+    _ATEN.randint.low, _ATEN.randperm.default,
 )  # fmt: skip
 
 # What draws numbers of the shape and the type of a tensor, of which it takes no more.
