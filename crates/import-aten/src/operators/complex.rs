@@ -137,6 +137,7 @@ const TABLE: &[Row] = &[
     row("aten.baddbmm", "default", Lower::Own(product_and_sum)),
     // --- made of nothing ---
     row("aten.empty", "", Lower::Real),
+    row("aten.empty_permuted", "", Lower::Real),
     row("aten.eye", "", Lower::Real),
     row("aten.new_ones", "", Lower::Real),
     row("aten.new_zeros", "", Lower::Real),
