@@ -7,7 +7,7 @@
 //! Principal values and branch cuts are those of Kahan, "Branch cuts for complex elementary
 //! functions" (1987).
 
-use tensor::{DType, ScalarFunction as F};
+use tensor::{DType, Scalar, ScalarFunction as F};
 
 use crate::value::Operand;
 use crate::writer::{Accepted, Graph};
@@ -113,11 +113,40 @@ impl Graph {
     /// # Errors
     /// Shapes that do not broadcast.
     pub fn complex_mul(&mut self, a: &Complex, b: &Complex) -> Accepted<Complex> {
-        let (left, right) = (self.mul(&a.re, &b.re)?, self.mul(&a.im, &b.im)?);
+        self.complex_bilinear(a, b, |graph, a, b| graph.mul(a, b))
+    }
+
+    /// Real numbers as complex ones.
+    ///
+    /// # Errors
+    /// None but of limits.
+    pub fn complex_of_real(&mut self, value: &Operand) -> Accepted<Complex> {
+        let im = self.full(value.shape(), Scalar::zero(value.dtype()))?;
+        Ok(Complex { re: value.clone(), im })
+    }
+
+    /// The conjugate.
+    ///
+    /// # Errors
+    /// None but of limits.
+    pub fn conjugate(&mut self, value: &Complex) -> Accepted<Complex> {
+        Ok(Complex { re: value.re.clone(), im: self.neg(&value.im)? })
+    }
+
+    /// A product of any kind, four of the parts.
+    ///
+    /// # Errors
+    /// Those of the product.
+    pub fn complex_bilinear(
+        &mut self,
+        a: &Complex,
+        b: &Complex,
+        product: impl Fn(&mut Graph, &Operand, &Operand) -> Accepted<Operand>,
+    ) -> Accepted<Complex> {
+        let (left, right) = (product(self, &a.re, &b.re)?, product(self, &a.im, &b.im)?);
         let re = self.sub(&left, &right)?;
-        let (left, right) = (self.mul(&a.re, &b.im)?, self.mul(&a.im, &b.re)?);
-        let im = self.add(&left, &right)?;
-        Ok(Complex { re, im })
+        let (left, right) = (product(self, &a.re, &b.im)?, product(self, &a.im, &b.re)?);
+        Ok(Complex { re, im: self.add(&left, &right)? })
     }
 
     /// A quotient, formed in f64: the squares of f32 are in its range.

@@ -43,6 +43,7 @@ mod convolution;
 mod einsum;
 mod facts;
 mod flatbuffer;
+mod fourier;
 mod host;
 mod import;
 mod indices;
@@ -71,6 +72,7 @@ pub use convolution::{TransposedAxis, add_bias, convolve, convolve_transposed};
 pub use einsum::einsum;
 pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use flatbuffer::{FlatBuffer, Number, Table};
+pub use fourier::{Direction, fourier, fourier_of_real, fourier_to_real};
 pub use host::{HostResult, Told};
 pub use import::{ImportOptions, Imported};
 pub use indices::{

@@ -103,6 +103,24 @@ impl Graph {
         self.moved(Op::Slice { starts, steps, shape }, &[value], &[])
     }
 
+    /// The elements along these axes from end to front.
+    ///
+    /// # Errors
+    /// None but of limits.
+    pub fn reversed(&mut self, value: &Operand, axes: &[usize]) -> Accepted<Operand> {
+        let mut starts = vec![Expr::ZERO; value.rank()];
+        let mut steps = vec![1; value.rank()];
+        for &axis in axes {
+            starts[axis] = &value.shape()[axis] - 1;
+            steps[axis] = -1;
+            // Of an axis without elements there is no last one.
+            if value.shape()[axis].is_zero() {
+                return Ok(value.clone());
+            }
+        }
+        self.slice(value, &starts, &steps, value.shape())
+    }
+
     /// As [`Self::slice`], along one axis only.
     pub fn slice_axis(
         &mut self,

@@ -12,19 +12,25 @@ use sym::{Expr, Range};
 use tensor::Tensor;
 
 use crate::node::Node;
-use crate::operators;
+use crate::operators::{self, complex};
 use crate::trace::{AtenTrace, Declared, TraceArgument, TraceNode};
+use crate::value::{Value, of_pairs};
 
 /// The values of names: of a node with several results all of them, of others the only one.
 #[derive(Default)]
 pub(crate) struct Values {
-    values: HashMap<String, Vec<Option<Operand>>>,
+    values: HashMap<String, Vec<Option<Value>>>,
     /// How their elements lie in memory for PyTorch, where that is not row-major.
     strides: HashMap<String, Vec<i64>>,
 }
 
 impl Values {
-    fn insert(&mut self, name: &str, values: Vec<Option<Operand>>, declared: Option<&Declared>) {
+    pub(crate) fn insert(
+        &mut self,
+        name: &str,
+        values: Vec<Option<Value>>,
+        declared: Option<&Declared>,
+    ) {
         if let Some(strides) = declared.and_then(|declared| declared.strides.clone()) {
             self.strides.insert(name.to_owned(), strides);
         }
@@ -32,7 +38,7 @@ impl Values {
     }
 
     /// All results under a name.
-    pub(crate) fn get(&self, name: &str) -> Option<&Vec<Option<Operand>>> {
+    pub(crate) fn get(&self, name: &str) -> Option<&Vec<Option<Value>>> {
         self.values.get(name)
     }
 
@@ -80,12 +86,21 @@ impl Importer {
     }
 
     /// A value that a run is given.
-    fn parameter(&mut self, name: &str, declared: &Declared) -> Accepted<Operand> {
-        let ty = TensorType { dtype: declared.dtype, shape: declared.shape.as_slice().into() };
-        self.graph.check_size(&declared.shape)?;
+    fn parameter(&mut self, name: &str, declared: &Declared) -> Accepted<Value> {
+        let shape = declared.stored_shape();
+        let ty = TensorType { dtype: declared.dtype, shape: shape.as_slice().into() };
+        self.graph.check_size(&shape)?;
         let id = self.graph.builder.parameter(name, Type::Tensor(ty.clone()));
         self.graph.builder.set_name(id, name);
-        Ok(Operand::of_node(id, ty))
+        self.read(Operand::of_node(id, ty), declared)
+    }
+
+    /// What lies in memory as a value.
+    fn read(&mut self, stored: Operand, declared: &Declared) -> Accepted<Value> {
+        Ok(match declared.is_complex {
+            true => of_pairs(&mut self.graph, &stored)?.into(),
+            false => stored.into(),
+        })
     }
 
     /// An expression over the trace's symbols as one over the graph's.
@@ -122,7 +137,7 @@ impl Importer {
     }
 
     /// The results of a node, each of the type that the node declares.
-    fn lower(&mut self, call: &TraceNode) -> Accepted<Vec<Option<Operand>>> {
+    fn lower(&mut self, call: &TraceNode) -> Accepted<Vec<Option<Value>>> {
         let graph = &mut self.graph;
         let location = graph.builder.locations().node(call.name.clone(), call.operator.clone());
         graph.builder.set_location(location);
@@ -130,15 +145,21 @@ impl Importer {
             let value = item(call, &self.values)?;
             return Ok(vec![Some(value)]);
         }
-        let Some(function) = operators::find(&call.operator) else {
-            return Err(operators::unsupported_operator(&call.operator));
-        };
         let mut extents = call.types.iter().flatten().flat_map(|declared| &declared.shape);
         let undefined = extents.find_map(|extent| self.undefined(extent));
         let defined = undefined.map(|symbol| self.ranges[symbol]);
         let own = self.call_here(call);
         let node = Node { call: &own, values: &self.values, defined };
-        let results = function(&node, &mut self.graph)?;
+        let results = match complex::is_complex(&node) {
+            true => complex::lower(&node, &mut self.graph)?,
+            false => {
+                let Some(function) = operators::find(&call.operator) else {
+                    return Err(operators::unsupported_operator(&call.operator));
+                };
+                let results = function(&node, &mut self.graph)?;
+                results.into_iter().map(Value::from).collect()
+            }
+        };
         self.define_sizes(call, &results);
         let own = if defined.is_some() { self.call_here(call) } else { own };
         checked(&mut self.graph, &own, results)
@@ -156,7 +177,7 @@ impl Importer {
     }
 
     /// Takes note of the sizes that the results of a node have first.
-    fn define_sizes(&mut self, call: &TraceNode, results: &[Operand]) {
+    fn define_sizes(&mut self, call: &TraceNode, results: &[Value]) {
         for (declared, result) in call.types.iter().zip(results) {
             let extents = declared.iter().flat_map(|declared| &declared.shape);
             for (extent, own) in extents.zip(result.shape()) {
@@ -181,14 +202,16 @@ pub fn import(trace: &AtenTrace, weights: &[Tensor], limits: &Limits) -> base::R
     }
     for ((name, declared), tensor) in trace.weights.iter().zip(weights) {
         check_weight(declared, tensor).map_err(|found| found.at(format!("weight \"{name}\"")))?;
-        let value = Operand::of_weight(name.clone(), tensor.clone());
+        let stored = Operand::of_weight(name.clone(), tensor.clone());
+        let value = importer.read(stored, declared)?;
         importer.values.insert(name, vec![Some(value)], Some(declared));
     }
     trace.calls.iter().try_for_each(|call| importer.call(call))?;
     let mut results = Vec::new();
     for (place, result) in trace.results.iter().enumerate() {
-        let value = value_of(&importer.values, &result.value)?;
-        results.push((trace.result_name(place), importer.graph.data(&value)?));
+        let value = value_of(&importer.values, &result.value)?.clone();
+        let stored = value.stored(&mut importer.graph)?;
+        results.push((trace.result_name(place), importer.graph.data(&stored)?));
     }
     let mut module = Module::default();
     module.functions.push(Arc::new(importer.graph.builder.finish(results)));
@@ -224,7 +247,7 @@ pub fn refused(trace: &AtenTrace, limits: &Limits) -> Vec<(String, Diagnostic)> 
 
 fn check_weight(declared: &Declared, tensor: &Tensor) -> Accepted<()> {
     let shape: Vec<Expr> = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
-    match declared.dtype == tensor.dtype() && declared.shape == shape {
+    match declared.dtype == tensor.dtype() && declared.stored_shape() == shape {
         true => Ok(()),
         false => {
             let (dtype, shape) = (tensor.dtype(), tensor.shape());
@@ -234,9 +257,9 @@ fn check_weight(declared: &Declared, tensor: &Tensor) -> Accepted<()> {
 }
 
 /// The value of a name that has one result.
-pub(crate) fn value_of(values: &Values, name: &str) -> Accepted<Operand> {
+pub(crate) fn value_of<'v>(values: &'v Values, name: &str) -> Accepted<&'v Value> {
     match values.get(name).map(Vec::as_slice) {
-        Some([Some(value)]) => Ok(value.clone()),
+        Some([Some(value)]) => Ok(value),
         Some(_) => Err(shape_error(format!("`{name}` is a list of values"))),
         None => {
             Err(Diagnostic::error(codes::UNDEFINED_NAME, format!("no value is named `{name}`"))
@@ -250,8 +273,8 @@ pub(crate) fn value_of(values: &Values, name: &str) -> Accepted<Operand> {
 fn checked(
     graph: &mut Graph,
     call: &TraceNode,
-    results: Vec<Operand>,
-) -> Accepted<Vec<Option<Operand>>> {
+    results: Vec<Value>,
+) -> Accepted<Vec<Option<Value>>> {
     if results.len() < call.types.iter().rposition(Option::is_some).map_or(0, |last| last + 1) {
         return Err(front::unsupported(format!("it gives {} results here", results.len())));
     }
@@ -262,7 +285,8 @@ fn checked(
             None => None,
         });
     }
-    if let Some(id) = checked.first().and_then(Option::as_ref).and_then(Operand::node)
+    let first = checked.first().and_then(Option::as_ref);
+    if let Some(id) = first.and_then(|value| value.parts()[0].node())
         && graph.builder.function().values[id].name.is_none()
     {
         graph.builder.set_name(id, call.name.as_str());
@@ -271,16 +295,19 @@ fn checked(
 }
 
 /// A value with the extents that a node declares for it, which its own equal.
-fn as_declared(graph: &mut Graph, declared: &Declared, value: &Operand) -> Accepted<Operand> {
-    if value.dtype() != declared.dtype {
-        let (own, wanted) = (value.dtype(), declared.dtype);
-        return Err(type_error(format!("the result is {own}, where the trace says {wanted}")));
+fn as_declared(graph: &mut Graph, declared: &Declared, value: &Value) -> Accepted<Value> {
+    let (own, wanted) = (value.dtype(), declared.dtype);
+    if (own, value.is_complex()) != (wanted, declared.is_complex) {
+        let kind = |is_complex| if is_complex { "complex " } else { "" };
+        let (given, said) = (kind(value.is_complex()), kind(declared.is_complex));
+        let reason = format!("the result is {given}{own}, where the trace says {said}{wanted}");
+        return Err(type_error(reason));
     }
-    graph.refine(value, &declared.shape)
+    value.each(|part| graph.refine(part, &declared.shape))
 }
 
 /// One of the results of a node.
-fn item(call: &TraceNode, values: &Values) -> Accepted<Operand> {
+fn item(call: &TraceNode, values: &Values) -> Accepted<Value> {
     let [TraceArgument::Value(name), TraceArgument::Integer(number)] = &call.arguments[..] else {
         return Err(shape_error("it takes a value and a number"));
     };

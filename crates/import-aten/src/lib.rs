@@ -21,6 +21,7 @@ mod node;
 mod operators;
 mod promotion;
 mod trace;
+mod value;
 
 pub use exported::ExportedProgram;
 pub use importer::{import, refused};

@@ -3,7 +3,8 @@
 
 use base::{Diagnostic, codes};
 use front::{
-    Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error, unsupported,
+    Accepted, Complex, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error,
+    unsupported,
 };
 use sym::{Expr, Range};
 use tensor::{DType, Scalar};
@@ -11,6 +12,7 @@ use tensor::{DType, Scalar};
 use crate::importer::{Values, value_of};
 use crate::promotion::{Rank, promoted};
 use crate::trace::{Declared, TraceArgument, TraceNode};
+use crate::value::Value;
 
 /// What a lowering gives: the values of the node's results.
 pub(crate) type Lowered = Accepted<Vec<Operand>>;
@@ -41,6 +43,41 @@ impl Node<'_> {
 
     // --- values ---
 
+    /// The tensor of a name.
+    fn read(&self, name: &str) -> Accepted<Operand> {
+        value_of(self.values, name)?.real().cloned()
+    }
+
+    /// A tensor that may have complex numbers.
+    pub(crate) fn value(&self, place: usize, name: &str) -> Accepted<&Value> {
+        match self.argument(place, name) {
+            Some(TraceArgument::Value(value)) => value_of(self.values, value),
+            _ => Err(self.refused(name, "a tensor")),
+        }
+    }
+
+    /// A tensor or a number as complex numbers of a type.
+    pub(crate) fn complex_as(
+        &self,
+        graph: &mut Graph,
+        (place, name): (usize, &str),
+        dtype: DType,
+    ) -> Accepted<Complex> {
+        match self.argument(place, name) {
+            Some(TraceArgument::Value(_)) => {
+                let value = self.value(place, name)?.complex(graph)?;
+                value.each(|part| graph.cast(part, dtype))
+            }
+            Some(TraceArgument::Complex(re, im)) => {
+                Ok(Complex { re: graph.number(dtype, *re), im: graph.number(dtype, *im) })
+            }
+            _ => {
+                let value = self.operand_as(graph, (place, name), dtype)?;
+                graph.complex_of_real(&value)
+            }
+        }
+    }
+
     /// A tensor that must be given.
     pub(crate) fn tensor(&self, place: usize, name: &str) -> Accepted<Operand> {
         self.optional_tensor(place, name)?.ok_or_else(|| self.refused(name, "given"))
@@ -58,7 +95,7 @@ impl Node<'_> {
     pub(crate) fn optional_tensor(&self, place: usize, name: &str) -> Accepted<Option<Operand>> {
         match self.argument(place, name) {
             None => Ok(None),
-            Some(TraceArgument::Value(value)) => value_of(self.values, value).map(Some),
+            Some(TraceArgument::Value(value)) => self.read(value).map(Some),
             Some(_) => Err(self.refused(name, "a tensor")),
         }
     }
@@ -67,14 +104,16 @@ impl Node<'_> {
     pub(crate) fn tensors(&self, place: usize, name: &str) -> Accepted<Vec<Option<Operand>>> {
         let read = |it: &TraceArgument| match it {
             TraceArgument::None => Ok(None),
-            TraceArgument::Value(value) => value_of(self.values, value).map(Some),
+            TraceArgument::Value(value) => self.read(value).map(Some),
             _ => Err(self.refused(name, "a list of tensors")),
         };
         match self.argument(place, name) {
             Some(TraceArgument::List(items)) => items.iter().map(read).collect(),
             // All results of a node.
             Some(TraceArgument::Value(value)) => {
-                Ok(self.values.get(value).cloned().unwrap_or_default())
+                let values = self.values.get(value).map_or(&[][..], Vec::as_slice);
+                let real = |value: &Option<Value>| value.as_ref().map(|it| it.real().cloned());
+                values.iter().map(|value| real(value).transpose()).collect()
             }
             _ => Err(self.refused(name, "a list of tensors")),
         }
@@ -83,7 +122,7 @@ impl Node<'_> {
     /// A tensor or a number, as a value of its own type; numbers as Python has them.
     pub(crate) fn operand(&self, graph: &Graph, place: usize, name: &str) -> Accepted<Operand> {
         Ok(match self.argument(place, name) {
-            Some(TraceArgument::Value(value)) => value_of(self.values, value)?,
+            Some(TraceArgument::Value(value)) => self.read(value)?,
             Some(TraceArgument::Float(number)) => graph.number(DType::F64, *number),
             Some(TraceArgument::Integer(number)) => graph.dimension(number.clone()),
             Some(TraceArgument::Bool(flag)) => Operand::of_scalar(Scalar::bool(*flag)),
@@ -108,7 +147,7 @@ impl Node<'_> {
         for &(place, name) in operands {
             ranks.push(match self.argument(place, name) {
                 Some(TraceArgument::Value(value)) => {
-                    let value = value_of(self.values, value)?;
+                    let value = self.read(value)?;
                     let rank = if value.rank() == 0 { Rank::Scalar } else { Rank::Tensor };
                     (rank, value.dtype())
                 }

@@ -18,8 +18,9 @@
 //! symbols, a value or a list of arguments. A type may say `strides [1, 4]` behind it. A result
 //! that a node does not give has type `none`. A symbol marked `data` stands for a size that data
 //! decide: the first node with a result that has it for an extent defines it. A result of the trace
-//! may have a name. Names of values are free of meaning; the order of inputs and weights is that of
-//! the values given for them.
+//! may have a name. The element types `c64` and `c128` are complex numbers of two f32 or f64;
+//! `complex(1.0, -2.0)` is an argument of such a type. Names of values are free of meaning; the
+//! order of inputs and weights is that of the values given for them.
 
 use std::collections::BTreeMap;
 
@@ -66,8 +67,10 @@ pub struct TraceSymbol {
 /// The type of a value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Declared {
-    /// The element type.
+    /// The element type; of complex numbers that of their parts.
     pub dtype: DType,
+    /// Whether the elements are complex numbers.
+    pub is_complex: bool,
     /// The extents.
     pub shape: Vec<Expr>,
     /// How far apart neighbours along each axis lie in memory, where PyTorch does not have the
@@ -103,9 +106,11 @@ pub enum TraceArgument {
     Integer(Expr),
     /// A number that is not whole by type.
     Float(f64),
+    /// A complex number: its parts.
+    Complex(f64, f64),
     /// A word.
     Text(String),
-    /// An element type.
+    /// An element type; of complex numbers that of their parts.
     DType(DType),
     /// The value of an input, a weight or a node.
     Value(String),
@@ -119,6 +124,15 @@ impl Declared {
     /// The type with each extent replaced.
     pub(crate) fn map(&self, replaced: &mut dyn FnMut(&Expr) -> Expr) -> Declared {
         Declared { shape: self.shape.iter().map(replaced).collect(), ..self.clone() }
+    }
+
+    /// The extents of the tensor that holds the elements: the parts of complex numbers lie side by
+    /// side.
+    #[must_use]
+    pub fn stored_shape(&self) -> Vec<Expr> {
+        let mut shape = self.shape.clone();
+        shape.extend(self.is_complex.then_some(Expr::from(2)));
+        shape
     }
 }
 
@@ -207,12 +221,12 @@ impl AtenTrace {
     }
 
     fn parse_type(&self, parser: &mut Parser<'_>) -> Parsed<Declared> {
-        let dtype = parse_dtype(parser)?;
+        let (dtype, is_complex) = parse_element(parser)?;
         let shape = parser.list("[", ",", "]", |parser| self.parse_expr(parser))?;
         let is_strided = parser.keyword("strides");
         let strides =
             is_strided.then(|| parser.list("[", ",", "]", Parser::integer)).transpose()?;
-        Ok(Declared { dtype, shape, strides })
+        Ok(Declared { dtype, is_complex, shape, strides })
     }
 
     fn parse_expr(&self, parser: &mut Parser<'_>) -> Parsed<Expr> {
@@ -267,8 +281,15 @@ impl AtenTrace {
                 parser.next();
                 TraceArgument::Bool(word == "true")
             }
-            Token::Identifier(word) if DType::all().any(|dtype| dtype.name() == word) => {
-                TraceArgument::DType(parse_dtype(parser)?)
+            Token::Identifier("complex") => {
+                parser.next();
+                match parser.list("(", ",", ")", Parser::float)?[..] {
+                    [re, im] => TraceArgument::Complex(re, im),
+                    _ => return Err(parser.unexpected("two parts of a complex number")),
+                }
+            }
+            Token::Identifier(word) if element(word).is_some() => {
+                TraceArgument::DType(parse_element(parser)?.0)
             }
             Token::String(_) => TraceArgument::Text(parser.string()?),
             Token::Prefixed('%', _) => TraceArgument::Value(parser.prefixed('%')?.to_owned()),
@@ -297,11 +318,20 @@ fn parse_result(parser: &mut Parser<'_>) -> Parsed<TraceResult> {
     Ok(TraceResult { value, name })
 }
 
-fn parse_dtype(parser: &mut Parser<'_>) -> Parsed<DType> {
-    let Token::Identifier(word) = *parser.peek() else {
-        return Err(parser.unexpected("an element type"));
+/// The element type of this name, and whether the elements are complex numbers of such parts.
+fn element(word: &str) -> Option<(DType, bool)> {
+    match word {
+        "c64" => Some((DType::F32, true)),
+        "c128" => Some((DType::F64, true)),
+        _ => Some((DType::all().find(|dtype| dtype.name() == word)?, false)),
+    }
+}
+
+fn parse_element(parser: &mut Parser<'_>) -> Parsed<(DType, bool)> {
+    let found = match *parser.peek() {
+        Token::Identifier(word) => element(word),
+        _ => None,
     };
-    let found = DType::all().find(|dtype| dtype.name() == word);
     let found = found.ok_or_else(|| parser.unexpected("an element type"))?;
     parser.next();
     Ok(found)

@@ -273,7 +273,7 @@ fn what_is_no_program_is_refused() {
         ),
         (
             "a complex type",
-            changed("strides", graph, |text| text.replace("\"dtype\": 7", "\"dtype\": 10")),
+            changed("strides", graph, |text| text.replace("\"dtype\": 7", "\"dtype\": 9")),
             "complex",
         ),
         (

@@ -20,8 +20,11 @@ fn trace(text: &str) -> Result<AtenTrace, String> {
 /// A tensor for each declared value: its elements count up in quarters, or in ones.
 fn counting(declared: &[(String, import_aten::Declared)], extent: i64) -> Vec<Tensor> {
     let tensor = |(_, ty): &(String, import_aten::Declared)| {
-        let shape: Vec<usize> =
-            ty.shape.iter().map(|it| it.as_constant().unwrap_or(extent) as usize).collect();
+        let shape: Vec<usize> = ty
+            .stored_shape()
+            .iter()
+            .map(|it| it.as_constant().unwrap_or(extent) as usize)
+            .collect();
         let step = if ty.dtype.is_float() { 0.25 } else { 1.0 };
         let count: usize = shape.iter().product();
         let numbers: Vec<f64> = (0..count).map(|at| at as f64 * step - 1.0).collect();

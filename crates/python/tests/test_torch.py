@@ -159,6 +159,27 @@ class TorchCompile(unittest.TestCase):
         inputs = torch.randn(4, 3).bfloat16(), torch.tensor([0, 3, -1])
         self.check(Mixed(), *inputs, tolerance=1e-2)
 
+    def test_complex_numbers_and_their_gradients(self):
+        def filtered(x, weight, turn):
+            spectrum = torch.fft.rfft(x, norm="ortho")
+            kept = torch.zeros_like(spectrum)
+            kept[..., :4] = torch.einsum("bik,iok->bok", spectrum[..., :4], weight)
+            turned = torch.view_as_complex(x.reshape(2, 3, 8, 2)) * turn
+            real = torch.fft.irfft(kept, n=16, norm="ortho")
+            return real + torch.fft.fft2(x).imag, torch.view_as_real(turned), kept.conj(), turned.abs()
+
+        inputs = torch.randn(2, 3, 16), torch.randn(3, 3, 4, dtype=torch.complex64)
+        inputs += (torch.polar(torch.ones(8), torch.arange(8.0)),)
+        found = []
+        for call in (torch.compile(filtered, backend="tilewright"), filtered):
+            given = [it.clone().requires_grad_() for it in inputs]
+            results = call(*given)
+            sum(it.abs().square().sum() for it in results).backward()
+            found.append([*results, *(it.grad for it in given)])
+        for ours, theirs in zip(*found, strict=True):
+            self.assert_equal(ours, theirs, 1e-4)
+        self.assertFalse(any(it.eager for it in backend.reports()))
+
     def test_what_is_not_supported_is_named_and_stays_eager(self):
         class Chosen(torch.nn.Module):
             def forward(self, x):
@@ -337,6 +358,60 @@ class TorchCompile(unittest.TestCase):
         for ours, theirs in zip(other.parameters(), module.parameters()):
             self.assert_equal(ours.grad, theirs.grad, 1e-3)
         self.assertTrue(all(it.pieces == 1 and not it.eager for it in backend.reports()))
+
+    def test_what_is_filled_with_numbers_has_those_of_eager(self):
+        def noisy(x):
+            noise = torch.empty(3).uniform_(-1, 2) + torch.empty_like(x).normal_(1, 2)
+            return x + noise * torch.empty(3).exponential_(2) * torch.rand([])
+
+        compiled, inputs = torch.compile(noisy, backend="tilewright"), torch.randn(3)
+        for seed in range(2):
+            torch.manual_seed(seed)
+            wanted = noisy(inputs)
+            torch.manual_seed(seed)
+            self.assert_equal(compiled(inputs), wanted)
+        self.assertTrue(all(it.pieces == 1 and not it.eager for it in backend.reports()))
+
+    def test_what_a_graph_asserts_of_data_is_looked_at(self):
+        def counted(places):
+            return torch.nn.functional.one_hot(places, 4).sum(0)
+
+        compiled = self.check(counted, torch.tensor([0, 3, 3]))
+        with self.assertRaises(RuntimeError):
+            compiled(torch.tensor([0, 4, 3]))
+
+    def test_windows_grids_bags_and_norms_go_backward(self):
+        class Mixed(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                parametrized = torch.nn.utils.parametrizations.weight_norm
+                self.first = parametrized(torch.nn.Conv2d(2, 4, 3, padding=1))
+                self.bag = torch.nn.EmbeddingBag(6, 4, mode="mean")
+                self.both = torch.nn.Bilinear(4, 4, 3)
+
+            def forward(self, image, grid, places):
+                functional = torch.nn.functional
+                image = functional.avg_pool2d(self.first(image), 2)
+                image = functional.grid_sample(image, grid, align_corners=False)
+                volume = functional.max_pool3d(image[:, None], (2, 2, 2), ceil_mode=True)
+                image = functional.adaptive_avg_pool2d(image, (3, 2)).flatten(2).mean(-1)
+                bags = self.bag(places, torch.tensor([0, 2]))
+                return self.both(image, bags) + volume.mean()
+
+        ours = Mixed()
+        theirs = copy.deepcopy(ours)
+        compiled = torch.compile(ours, backend="tilewright")
+        places = torch.tensor([1, 5, 1, 0, 2])
+        inputs = torch.randn(2, 2, 12, 12), torch.rand(2, 6, 6, 2) * 2.4 - 1.2
+        found = []
+        for module, call in ((ours, compiled), (theirs, theirs)):
+            given = [it.clone().requires_grad_() for it in inputs]
+            result = call(*given, places)
+            result.square().sum().backward()
+            found.append([result, *(it.grad for it in (*given, *module.parameters()))])
+        for one, two in zip(*found, strict=True):
+            self.assert_equal(one, two, 1e-4)
+        self.assertFalse(any(it.eager for it in backend.reports()))
 
     def test_what_is_drawn_and_what_is_refused_in_one_graph(self):
         def noisy(x):

@@ -15,7 +15,7 @@ use tensor::{DType, Tensor, dense_strides};
 
 use super::archive::Tensors;
 use super::memory::{Effect, Versions, effect};
-use super::schema::{Reader, dtype_of, refused, unsupported_type};
+use super::schema::{Reader, element_of, refused, unsupported_type};
 use super::sizes::Sizes;
 use super::structure::leaf_names;
 use crate::operators::unsupported_operator;
@@ -78,7 +78,7 @@ fn declared(meta: &Reader<'_>, sizes: &mut Sizes) -> Accepted<Declared> {
         return Err(unsupported_type(&format!("a tensor is on the device `{device}`"))
             .remedy("move it: `torch.export.passes.move_to_device_pass(program, 'cpu')`"));
     }
-    let dtype = dtype_of(meta.field("dtype")?.integer()?)?;
+    let (dtype, is_complex) = element_of(meta.field("dtype")?.integer()?)?;
     let mut read = |name| -> Accepted<Vec<Expr>> {
         meta.field(name)?.items()?.map(|it| sizes.size(&it)).collect()
     };
@@ -93,7 +93,7 @@ fn declared(meta: &Reader<'_>, sizes: &mut Sizes) -> Accepted<Declared> {
         let dense = extents.map(|extents| (dense_strides(&extents), extents));
         extents_differ(dense, strides)
     });
-    Ok(Declared { dtype, shape, strides: known.map(|(_, strides)| strides) })
+    Ok(Declared { dtype, is_complex, shape, strides: known.map(|(_, strides)| strides) })
 }
 
 /// Whether elements lie elsewhere than these strides, of these extents, would have them.
@@ -225,7 +225,12 @@ impl<'j> Writer<'j> {
             let size = Expr::symbol(<sym::SymbolId as base::Id>::new(place));
             let mut given = self.named_sizes.iter().filter(|(_, own)| **own == size);
             let Some(name) = given.by_ref().map(|(name, _)| name.clone()).min() else { continue };
-            let declared = Declared { dtype: DType::Bool, shape: vec![size], strides: None };
+            let declared = Declared {
+                dtype: DType::Bool,
+                is_complex: false,
+                shape: vec![size],
+                strides: None,
+            };
             self.versions.define(&name)?;
             self.trace.inputs.push((name, declared));
             self.know(place);
@@ -499,7 +504,10 @@ impl<'j> Writer<'j> {
             "as_bools" => list(&|it| it.flag().map(A::Bool))?,
             "as_string" => A::Text(value.text()?.to_owned()),
             "as_strings" => list(&|it| Ok(A::Text(it.text()?.to_owned())))?,
-            "as_scalar_type" => A::DType(dtype_of(value.integer()?)?),
+            "as_scalar_type" => A::DType(element_of(value.integer()?)?.0),
+            "as_complex" => {
+                A::Complex(value.field("real")?.float()?, value.field("imag")?.float()?)
+            }
             _ => return Err(unsupported_type(&format!("an argument is given by `{case}`"))),
         })
     }
@@ -593,7 +601,12 @@ impl<'j> Writer<'j> {
         let value = format!("number {}", self.trace.results.len());
         self.trace.calls.push(TraceNode {
             name: value.clone(),
-            types: vec![Some(Declared { dtype, shape: Vec::new(), strides: None })],
+            types: vec![Some(Declared {
+                dtype,
+                is_complex: false,
+                shape: Vec::new(),
+                strides: None,
+            })],
             is_list: false,
             operator: "aten.scalar_tensor.default".to_owned(),
             arguments: vec![number],

@@ -245,7 +245,12 @@ mod tests {
         versions.define("a").unwrap();
         versions.define_view("b", "a").unwrap();
         versions.define_view("c", "a").unwrap();
-        let ty = Declared { dtype: tensor::DType::F32, shape: vec![4.into()], strides: None };
+        let ty = Declared {
+            dtype: tensor::DType::F32,
+            is_complex: false,
+            shape: vec![4.into()],
+            strides: None,
+        };
         let call = TraceNode {
             name: "b".to_owned(),
             types: Vec::new(),

@@ -44,6 +44,16 @@ pub(super) fn dtype_of(number: i64) -> Accepted<DType> {
     })
 }
 
+/// The element type of a number of the schema, or that of the parts of complex numbers, and whether
+/// it is the latter.
+pub(super) fn element_of(number: i64) -> Accepted<(DType, bool)> {
+    Ok(match number {
+        10 => (DType::F32, true),
+        11 => (DType::F64, true),
+        _ => (dtype_of(number)?, false),
+    })
+}
+
 /// The refusal of a value of a kind that there is no form for.
 pub(super) fn unsupported_type(reason: &str) -> Diagnostic {
     Diagnostic::error(codes::UNSUPPORTED_TYPE, "a value of the program cannot be compiled")

@@ -178,6 +178,17 @@ pub(super) fn sign(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     }
 }
 
+/// The angle of a real number: that of a half turn where it is negative.
+pub(super) fn angle(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.operand_as(graph, (0, "self"), node.dtype()?)?;
+    let zero = graph.number(x.dtype(), 0.0);
+    let half_turn = graph.number(x.dtype(), std::f64::consts::PI);
+    let is_negative = graph.less(&x, &zero)?;
+    let angle = graph.select(&is_negative, &half_turn, &zero)?;
+    let is_nan = graph.map(F::IsNan, &[&x])?;
+    Ok(vec![graph.select(&is_nan, &x, &angle)?])
+}
+
 /// A comparison in the operands' common type.
 pub(super) fn comparison(node: &Node<'_>, graph: &mut Graph, function: F) -> Lowered {
     let common = node.common_dtype(&[(0, "self"), (1, "other")])?;

@@ -9,6 +9,7 @@ use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction};
 
 use super::reductions::of_elements;
+use crate::derivative::gradients;
 use crate::node::{Lowered, Node};
 
 /// Rows of a table.
@@ -68,53 +69,120 @@ fn norms_of_rows(graph: &mut Graph, rows: &Operand, power: f64) -> Accepted<Oper
 
 /// `_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
 /// include_last_offset, padding_idx)`: sums, means or maxima of rows of a table, the rows from one
-/// offset to the next together. Of its results the first alone is given.
+/// offset to the next together. Of its results the first alone is computed; what the others are
+/// for, [`embedding_bag_backward`] finds for itself, so they are zeros.
 pub(super) fn embedding_bag(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let (table, index) = (node.tensor(0, "weight")?, node.tensor(1, "indices")?);
-    let (dtype, shape) = (table.dtype(), node.shape()?.to_vec());
-    let index = graph.cast(&index, DType::I64)?;
-    let bag = bag_of(graph, index.shape(), &node.tensor(2, "offsets")?)?;
-    let rows = gather_axis(graph, &table, 0, &index)?;
-    let mut rows = graph.widen(&rows)?;
-    let wide = rows.dtype();
-    let across = [index.shape(), &[Expr::ONE]].concat();
-    if let Some(factors) = node.optional_tensor(6, "per_sample_weights")? {
-        let factors = graph.cast(&factors, wide)?;
-        let factors = graph.reshape(&factors, &across)?;
-        rows = graph.mul(&rows, &factors)?;
-    }
-    let padding = graph.number(DType::I64, node.int(8, "padding_idx", -1)? as f64);
-    let counts = graph.map(ScalarFunction::Ne, &[&index, &padding])?;
-    let (reduction, neutral) = match node.int(4, "mode", 0)? {
-        0 | 1 => (Reduction::Sum, Scalar::zero(wide)),
-        2 => (Reduction::Max, Reduction::Max.identity(wide)),
-        other => return Err(unsupported(format!("bags of mode {other}"))),
+    let table = node.tensor(0, "weight")?;
+    let (index, offsets) = (node.tensor(1, "indices")?, node.tensor(2, "offsets")?);
+    let bags = Bags {
+        index: graph.cast(&index, DType::I64)?,
+        offsets,
+        factors: node.optional_tensor(6, "per_sample_weights")?,
+        mode: node.int(4, "mode", 0)?,
+        padding: node.int(8, "padding_idx", -1)?,
+        shape: node.shape()?.to_vec(),
     };
-    let is_counted = graph.reshape(&counts, &across)?;
-    let rows = graph.select(&is_counted, &rows, &Operand::of_scalar(neutral))?;
-    let put = |graph: &mut Graph, empty: Scalar, shape: &[Expr], updates: &Operand, reduction| {
-        let empty = graph.full(shape, empty)?;
-        let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: Some(reduction) };
-        graph.scatter(&empty, updates, std::slice::from_ref(&bag), op)
-    };
-    let mut result = put(graph, neutral, &shape, &rows, reduction)?;
-    let counts = graph.cast(&counts, wide)?;
-    let counts = put(graph, Scalar::zero(wide), &shape[..1], &counts, Reduction::Sum)?;
-    let counts = graph.reshape(&counts, &[shape[0].clone(), Expr::ONE])?;
-    match node.int(4, "mode", 0)? {
-        1 => {
-            let one = Operand::of_scalar(Scalar::one(wide));
-            let counts = graph.max(&counts, &one)?;
-            result = graph.div(&result, &counts)?;
-        }
-        2 => {
-            let zero = Operand::of_scalar(Scalar::zero(wide));
-            let is_filled = graph.less(&zero, &counts)?;
-            result = graph.select(&is_filled, &result, &zero)?;
-        }
-        _ => {}
+    let mut results = vec![bags.reduced(graph, &table)?];
+    for declared in node.call.types.iter().skip(1) {
+        results.push(match declared {
+            Some(declared) => graph.full(&declared.shape, Scalar::zero(declared.dtype))?,
+            // Nobody reads it.
+            None => Operand::of_scalar(Scalar::zero(DType::I64)),
+        });
     }
-    Ok(vec![graph.cast(&result, dtype)?])
+    Ok(results)
+}
+
+/// `_embedding_bag_backward(grad, indices, offsets, offset2bag, bag_size, maximum_indices,
+/// num_weights, scale_grad_by_freq, mode, sparse, per_sample_weights, padding_idx)`: the gradient
+/// by the table of sums and means of its rows, which does not depend on what the rows are.
+pub(super) fn embedding_bag_backward(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let gradient = node.tensor(0, "grad")?;
+    let (index, offsets) = (node.tensor(1, "indices")?, node.tensor(2, "offsets")?);
+    let mode = node.int(8, "mode", 0)?;
+    let is_scaled = node.flag(7, "scale_grad_by_freq", false)?;
+    if is_scaled || node.flag(9, "sparse", false)? || !matches!(mode, 0 | 1) {
+        return Err(unsupported("gradients of maxima, sparse ones, or such that are scaled"));
+    }
+    let bags = Bags {
+        index: graph.cast(&index, DType::I64)?,
+        offsets,
+        factors: node.optional_tensor(10, "per_sample_weights")?,
+        mode,
+        padding: node.int(11, "padding_idx", -1)?,
+        shape: gradient.shape().to_vec(),
+    };
+    let table = graph.full(node.shape()?, Scalar::zero(gradient.dtype()))?;
+    gradients(graph, &[table], &gradient, |graph, own| bags.reduced(graph, &own[0]))
+}
+
+/// Rows of a table that are taken together.
+struct Bags {
+    /// The row at each place.
+    index: Operand,
+    /// The place at which each bag begins.
+    offsets: Operand,
+    /// What each row is multiplied with.
+    factors: Option<Operand>,
+    /// 0 for sums, 1 for means, 2 for maxima.
+    mode: i64,
+    /// The row that does not count.
+    padding: i64,
+    /// A row for each bag.
+    shape: Vec<Expr>,
+}
+
+impl Bags {
+    fn reduced(&self, graph: &mut Graph, table: &Operand) -> Accepted<Operand> {
+        let (dtype, shape, index) = (table.dtype(), &self.shape, &self.index);
+        let bag = bag_of(graph, index.shape(), &self.offsets)?;
+        let rows = gather_axis(graph, table, 0, index)?;
+        let mut rows = graph.widen(&rows)?;
+        let wide = rows.dtype();
+        let across = [index.shape(), &[Expr::ONE]].concat();
+        if let Some(factors) = &self.factors {
+            let factors = graph.cast(factors, wide)?;
+            let factors = graph.reshape(&factors, &across)?;
+            rows = graph.mul(&rows, &factors)?;
+        }
+        let padding = graph.number(DType::I64, self.padding as f64);
+        let counts = graph.map(ScalarFunction::Ne, &[index, &padding])?;
+        let (reduction, neutral) = match self.mode {
+            0 | 1 => (Reduction::Sum, Scalar::zero(wide)),
+            2 => (Reduction::Max, Reduction::Max.identity(wide)),
+            other => return Err(unsupported(format!("bags of mode {other}"))),
+        };
+        let is_counted = graph.reshape(&counts, &across)?;
+        let rows = graph.select(&is_counted, &rows, &Operand::of_scalar(neutral))?;
+        let put = |graph: &mut Graph,
+                   empty: Scalar,
+                   shape: &[Expr],
+                   updates: &Operand,
+                   reduction| {
+            let empty = graph.full(shape, empty)?;
+            let op =
+                Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: Some(reduction) };
+            graph.scatter(&empty, updates, std::slice::from_ref(&bag), op)
+        };
+        let mut result = put(graph, neutral, shape, &rows, reduction)?;
+        let counts = graph.cast(&counts, wide)?;
+        let counts = put(graph, Scalar::zero(wide), &shape[..1], &counts, Reduction::Sum)?;
+        let counts = graph.reshape(&counts, &[shape[0].clone(), Expr::ONE])?;
+        match self.mode {
+            1 => {
+                let one = Operand::of_scalar(Scalar::one(wide));
+                let counts = graph.max(&counts, &one)?;
+                result = graph.div(&result, &counts)?;
+            }
+            2 => {
+                let zero = Operand::of_scalar(Scalar::zero(wide));
+                let is_filled = graph.less(&zero, &counts)?;
+                result = graph.select(&is_filled, &result, &zero)?;
+            }
+            _ => {}
+        }
+        graph.cast(&result, dtype)
+    }
 }
 
 /// The bag of each index: how many offsets are not behind it, the first one apart.

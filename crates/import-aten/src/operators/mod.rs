@@ -2,6 +2,7 @@
 
 mod arithmetic;
 mod attention;
+pub(crate) mod complex;
 mod creation;
 mod indexing;
 mod movement;
@@ -43,7 +44,7 @@ pub fn operators() -> Vec<String> {
         let name = row.name;
         row.overloads.split(' ').map(move |overload| format!("{name}.{overload}"))
     };
-    table::TABLE.iter().flat_map(full).collect()
+    table::TABLE.iter().flat_map(full).chain(complex::operators()).collect()
 }
 
 /// The refusal of an operator that is not in the table.
@@ -65,6 +66,6 @@ mod tests {
         let count = names.len();
         names.dedup();
         assert_eq!(names.len(), count);
-        assert!(names.iter().all(|name| find(name).is_some()));
+        assert!(names.iter().all(|name| find(name).is_some() || complex::has(name)));
     }
 }

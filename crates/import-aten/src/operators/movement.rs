@@ -162,12 +162,7 @@ pub(super) fn flip(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         Some(axes) if axes.is_empty() => Vec::new(),
         _ => node.axes(1, "dims", x.rank())?,
     };
-    let (mut starts, mut steps) = (vec![Expr::ZERO; x.rank()], vec![1; x.rank()]);
-    for axis in axes {
-        starts[axis] = &x.shape()[axis] - 1;
-        steps[axis] = -1;
-    }
-    Ok(vec![graph.slice(&x, &starts, &steps, x.shape())?])
+    Ok(vec![graph.reversed(&x, &axes)?])
 }
 
 /// A number around a value, or less of it; pairs of widths begin with the last axis.
@@ -261,24 +256,67 @@ pub(super) fn strided(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     if offset == 0 && size == shape && size.iter().enumerate().all(alike) {
         return Ok(vec![x]);
     }
-    // The elements in the order of memory, which has no gaps.
-    let mut order: Vec<usize> = (0..shape.len()).collect();
-    order.sort_by_key(|&axis| std::cmp::Reverse((own[axis], shape[axis])));
-    let turned: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
-    let dense = row_major(&turned);
-    if (0..order.len()).any(|at| turned[at] != 1 && dense[at] != own[order[at]]) {
-        return Err(unsupported("memory with gaps"));
+    let memory = Memory::of(graph, &x, &own)?;
+    let index = places(graph, node.shape()?, &wanted, offset)?;
+    Ok(vec![front::gather_axis(graph, &memory.elements, 0, &index)?])
+}
+
+/// `as_strided_scatter(self, src, size, stride, storage_offset)`: a value with another's elements
+/// at places of its memory.
+pub(super) fn strided_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, source) = (node.tensor(0, "self")?, node.tensor(1, "src")?);
+    let not_fixed = || unsupported("memory whose extent is not fixed");
+    let shape = front::constant_shape(x.shape()).ok_or_else(not_fixed)?;
+    let wanted = node.ints(3, "stride")?.unwrap_or_default();
+    let offset = node.int(4, "storage_offset", 0)?;
+    let own = node.strides(0).unwrap_or_else(|| row_major(&shape));
+    let memory = Memory::of(graph, &x, &own)?;
+    let index = places(graph, source.shape(), &wanted, offset)?;
+    let count = [source.shape().iter().product::<Expr>()];
+    let (index, source) = (graph.reshape(&index, &count)?, graph.reshape(&source, &count)?);
+    let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+    let elements = graph.scatter(&memory.elements, &source, &[index], op)?;
+    let turned: Vec<Expr> = memory.order.iter().map(|&axis| x.shape()[axis].clone()).collect();
+    let elements = graph.reshape(&elements, &turned)?;
+    let mut back = vec![0; memory.order.len()];
+    for (place, &axis) in memory.order.iter().enumerate() {
+        back[axis] = place;
     }
-    let memory = graph.transpose(&x, &order)?;
-    let memory = graph.reshape(&memory, &[x.shape().iter().product::<Expr>()])?;
-    let result = node.shape()?;
-    let mut index = graph.full(result, tensor::Scalar::i64(offset))?;
-    for (axis, &stride) in wanted.iter().enumerate().take(result.len()) {
-        let step = graph.iota(DType::I64, result, axis)?;
+    Ok(vec![graph.transpose(&elements, &back)?])
+}
+
+/// The elements of a value in the order in which they lie in memory, which has no gaps.
+struct Memory {
+    elements: Operand,
+    /// The axes from the one that goes farthest on.
+    order: Vec<usize>,
+}
+
+impl Memory {
+    fn of(graph: &mut Graph, x: &Operand, own: &[i64]) -> Accepted<Memory> {
+        let shape = front::constant_shape(x.shape()).unwrap_or_default();
+        let mut order: Vec<usize> = (0..shape.len()).collect();
+        order.sort_by_key(|&axis| std::cmp::Reverse((own[axis], shape[axis])));
+        let turned: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
+        let dense = row_major(&turned);
+        if (0..order.len()).any(|at| turned[at] != 1 && dense[at] != own[order[at]]) {
+            return Err(unsupported("memory with gaps"));
+        }
+        let elements = graph.transpose(x, &order)?;
+        let elements = graph.reshape(&elements, &[x.shape().iter().product::<Expr>()])?;
+        Ok(Memory { elements, order })
+    }
+}
+
+/// Where the elements of a value of this shape lie in memory.
+fn places(graph: &mut Graph, shape: &[Expr], strides: &[i64], offset: i64) -> Accepted<Operand> {
+    let mut index = graph.full(shape, tensor::Scalar::i64(offset))?;
+    for (axis, &stride) in strides.iter().enumerate().take(shape.len()) {
+        let step = graph.iota(DType::I64, shape, axis)?;
         let step = graph.mul_number(&step, stride as f64)?;
         index = graph.add(&index, &step)?;
     }
-    Ok(vec![front::gather_axis(graph, &memory, 0, &index)?])
+    Ok(index)
 }
 
 /// How far apart neighbours along each axis lie.

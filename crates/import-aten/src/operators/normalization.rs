@@ -5,9 +5,10 @@ use front::{
     shifted_exponentials, standardize, unsupported,
 };
 use sym::Expr;
-use tensor::{DType, Scalar};
+use tensor::{DType, Reduction, Scalar};
 
 use super::reductions::spread;
+use crate::derivative::gradients;
 use crate::node::{Lowered, Node};
 
 /// An empty value of a result's type, where the trace wants one that nothing is to read.
@@ -251,4 +252,22 @@ pub(super) fn softmax(node: &Node<'_>, graph: &mut Graph, is_log: bool) -> Lower
         }
     };
     Ok(vec![graph.cast(&result, dtype)?])
+}
+
+/// `_weight_norm_interface_backward(grad_w, saved_v, saved_g, saved_norms, dim)`: the gradients of
+/// `g v / |v|`, whose norm is over all axes but one.
+pub(super) fn weight_backward(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let gradient = node.tensor(0, "grad_w")?;
+    let sources = [node.tensor(1, "saved_v")?, node.tensor(2, "saved_g")?];
+    let kept = node.axis((4, "dim"), 0, gradient.rank())?;
+    let axes: Vec<usize> = (0..gradient.rank()).filter(|&axis| axis != kept).collect();
+    gradients(graph, &sources, &gradient, |graph, own| {
+        let (v, g) = (graph.widen(&own[0])?, graph.widen(&own[1])?);
+        let square = graph.square(&v)?;
+        let square = graph.reduce_axes(&square, &axes, Reduction::Sum, true)?;
+        let norm = graph.sqrt(&square)?;
+        let factor = graph.div(&g, &norm)?;
+        let weight = graph.mul(&v, &factor)?;
+        graph.cast(&weight, own[0].dtype())
+    })
 }

@@ -89,6 +89,34 @@ pub(super) fn transposed(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     with_bias(node, graph, &places, true)
 }
 
+/// `_trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim)`: the product of three values, each
+/// with axes of one element put in, summed over axes.
+pub(super) fn trilinear(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let mut product: Option<Operand> = None;
+    for (number, name) in ["i1", "i2", "i3"].into_iter().enumerate() {
+        let value = node.tensor(number, name)?;
+        let mut places = node.ints(3 + number, "expand")?.unwrap_or_default();
+        places.sort_unstable();
+        let mut shape = value.shape().to_vec();
+        for place in places {
+            let place = usize::try_from(place).ok().filter(|place| *place <= shape.len());
+            let place = place.ok_or_else(|| unsupported("an axis that is put in elsewhere"))?;
+            shape.insert(place, Expr::ONE);
+        }
+        let value = graph.reshape(&value, &shape)?;
+        product = Some(match product {
+            Some(product) => graph.mul(&product, &value)?,
+            None => value,
+        });
+    }
+    let product = product.ok_or_else(|| unsupported("a product of nothing"))?;
+    let axes = node.ints(6, "sumdim")?.unwrap_or_default();
+    let axes = front::normalize_axes(&axes, product.rank())?;
+    let (dtype, wide) = (product.dtype(), graph.widen(&product)?);
+    let sum = graph.reduce_axes(&wide, &axes, Reduction::Sum, false)?;
+    Ok(vec![graph.cast(&sum, dtype)?])
+}
+
 /// `convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation,
 /// transposed, output_padding, groups, output_mask)`: the gradients by input, weight and bias.
 pub(super) fn convolution_backward(node: &Node<'_>, graph: &mut Graph) -> Lowered {

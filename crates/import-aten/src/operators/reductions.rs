@@ -3,7 +3,7 @@
 use front::{Accepted, Graph, Known, Operand, gather_axis, unsupported, without_axes};
 use graph::Op;
 use sym::Expr;
-use tensor::{DType, Reduction, ScalarFunction as F};
+use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use crate::node::{Lowered, Node};
 
@@ -284,4 +284,36 @@ fn norm(graph: &mut Graph, x: &Operand, power: f64) -> Accepted<Operand> {
             graph.map(F::Pow, &[&sum, &exponent])
         }
     }
+}
+
+/// `histc(self, bins, min, max)`: how many elements lie in each of so many parts of a range, both
+/// ends included.
+pub(super) fn histogram(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, count) = (node.tensor(0, "self")?, node.int(1, "bins", 100)?);
+    let (low, high) = (node.number(2, "min")?, node.number(3, "max")?);
+    let (low, high) = (low.unwrap_or(0.0), high.unwrap_or(0.0));
+    if low >= high || count < 1 {
+        return Err(unsupported("a histogram whose range data decide"));
+    }
+    let flat = graph.reshape(&x, &[x.shape().iter().product::<Expr>()])?;
+    // As eager code does, in the elements' own type.
+    let wide = if x.dtype().is_float() { x.dtype() } else { DType::F64 };
+    let value = graph.cast(&flat, wide)?;
+    let (least, greatest) = (graph.number(wide, low), graph.number(wide, high));
+    let (above, below) = (graph.less_equal(&least, &value)?, graph.less_equal(&value, &greatest)?);
+    let is_counted = graph.and(&above, &below)?;
+    let distance = graph.sub(&value, &least)?;
+    let place = graph.mul_number(&distance, count as f64)?;
+    let range = graph.sub(&greatest, &least)?;
+    let place = graph.div(&place, &range)?;
+    let place = graph.map(F::Floor, &[&place])?;
+    // The upper end belongs to the last part; what lies outside counts for none.
+    let last = graph.number(wide, (count - 1) as f64);
+    let (place, zero) = (graph.min(&place, &last)?, graph.number(wide, 0.0));
+    let place = graph.select(&is_counted, &place, &zero)?;
+    let place = graph.cast(&place, DType::I64)?;
+    let counts = graph.cast(&is_counted, node.dtype()?)?;
+    let zeros = graph.full(node.shape()?, Scalar::zero(node.dtype()?))?;
+    let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: Some(Reduction::Sum) };
+    Ok(vec![graph.scatter(&zeros, &counts, &[place], op)?])
 }

@@ -70,13 +70,15 @@ pub(super) fn resize(
     Ok(vec![graph.refine(&value, &shape)?])
 }
 
-/// `grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)`: an image at the
-/// places of a grid.
+/// `grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)`, and of planes:
+/// an image at the places of a grid.
 pub(super) fn sampled(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, grid) = (node.tensor(0, "input")?, node.tensor(1, "grid")?);
     let interpolation = match node.int(2, "interpolation_mode", 0)? {
         0 => Interpolation::Linear,
         1 => Interpolation::Nearest,
+        // PyTorch leads each neighbour back, not the place.
+        2 if x.rank() == 4 && node.int(3, "padding_mode", 0)? == 0 => Interpolation::Cubic,
         other => return Err(unsupported(format!("interpolation of mode {other}"))),
     };
     let surrounding = match node.int(3, "padding_mode", 0)? {

@@ -7,6 +7,7 @@ use super::{
     Lower, Operator, arithmetic, attention, creation, indexing, movement, normalization, products,
     reductions, resize, windows,
 };
+use crate::derivative::by_arguments;
 
 const fn row(name: &'static str, overloads: &'static str, lower: Lower) -> Operator {
     Operator { name, overloads, lower }
@@ -18,6 +19,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.abs", "default", |node, graph| arithmetic::unary(node, graph, F::Abs)),
     row("aten.acos", "default", |node, graph| arithmetic::unary(node, graph, F::Acos)),
     row("aten.acosh", "default", |node, graph| arithmetic::unary(node, graph, F::Acosh)),
+    row("aten.angle", "default", arithmetic::angle),
     row("aten.asin", "default", |node, graph| arithmetic::unary(node, graph, F::Asin)),
     row("aten.asinh", "default", |node, graph| arithmetic::unary(node, graph, F::Asinh)),
     row("aten.atan", "default", |node, graph| arithmetic::unary(node, graph, F::Atan)),
@@ -48,6 +50,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.mish", "default", arithmetic::mish),
     row("aten.neg", "default", |node, graph| arithmetic::unary(node, graph, F::Neg)),
     row("aten.reciprocal", "default", |node, graph| arithmetic::unary(node, graph, F::Reciprocal)),
+    row("aten._neg_view", "default", |node, graph| arithmetic::unary(node, graph, F::Neg)),
     row("aten.relu", "default", arithmetic::relu),
     row("aten.relu6", "default", arithmetic::relu6),
     row("aten.round", "default decimals", |node, graph| {
@@ -55,6 +58,7 @@ pub(super) const TABLE: &[Operator] = &[
     }),
     row("aten.rsqrt", "default", arithmetic::inverse_root),
     row("aten.sigmoid", "default", arithmetic::sigmoid),
+    row("aten.sgn", "default", arithmetic::sign),
     row("aten.sign", "default", arithmetic::sign),
     row("aten.silu", "default", arithmetic::silu),
     row("aten.sin", "default", |node, graph| arithmetic::unary(node, graph, F::Sin)),
@@ -119,12 +123,16 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.lift_fresh", "default", arithmetic::same),
     row("aten.lift_fresh_copy", "default", arithmetic::same),
     row("aten.native_dropout", "default", arithmetic::dropout),
+    row("aten.resolve_conj", "default", arithmetic::same),
+    row("aten.resolve_neg", "default", arithmetic::same),
     row("aten.to", "device dtype dtype_layout", arithmetic::converted),
     row("aten.type_as", "default", arithmetic::converted),
     row("prims.convert_element_type", "default", arithmetic::converted),
     // --- movement ---
     row("aten._unsafe_view", "default", movement::reshape),
     row("aten.as_strided", "default", movement::strided),
+    row("aten.as_strided_scatter", "default", movement::strided_scatter),
+    row("prims.as_strided_scatter", "default", movement::strided_scatter),
     row("aten.cat", "default", movement::concat),
     row("aten.chunk", "default", |node, graph| movement::parts(node, graph, 2, false)),
     row("aten.constant_pad_nd", "default", |node, graph| movement::pad(node, graph, 2)),
@@ -166,6 +174,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.index_put", "default", indexing::index_put),
     row("aten.index_select", "default", indexing::index_select),
     row("aten._embedding_bag", "default", indexing::embedding_bag),
+    row("aten._embedding_bag_backward", "default", indexing::embedding_bag_backward),
     row("aten._embedding_bag_forward_only", "default", indexing::embedding_bag),
     row("aten.masked_scatter", "default", indexing::masked_scatter),
     row("aten.nonzero", "default", indexing::non_zero),
@@ -181,6 +190,7 @@ pub(super) const TABLE: &[Operator] = &[
     }),
     row("aten.scatter_reduce", "two", indexing::scatter_reduce),
     // --- products ---
+    row("aten._trilinear", "default", products::trilinear),
     row("aten.addmm", "default", products::product_and_sum),
     row("aten.addmv", "default", products::product_and_sum),
     row("aten.baddbmm", "default", products::product_and_sum),
@@ -212,6 +222,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten._native_batch_norm_legit_functional", "default", normalization::batch_functional),
     row("aten._native_batch_norm_legit_no_training", "default", normalization::batch_inference),
     row("aten._softmax", "default", |node, graph| normalization::softmax(node, graph, false)),
+    row("aten._weight_norm_interface_backward", "default", normalization::weight_backward),
     row("aten.batch_norm", "default", normalization::batch),
     row("aten.group_norm", "default", normalization::group),
     row("aten.layer_norm", "default", normalization::layer),
@@ -236,6 +247,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten._cdist_forward", "default", reductions::distances),
     row("aten._pdist_forward", "default", reductions::own_distances),
     row("aten.cumsum", "default", |node, graph| reductions::cumulate(node, graph, Reduction::Sum)),
+    row("aten.histc", "default", reductions::histogram),
     row("aten.logsumexp", "default", reductions::log_sum_exp),
     row("aten.max", "default", |node, graph| reductions::reduce_all(node, graph, Reduction::Max)),
     row("aten.max", "dim", |node, graph| reductions::extreme(node, graph, true)),
@@ -277,6 +289,21 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.max_pool2d", "default", |node, graph| windows::max(node, graph, 2)),
     row("aten.max_pool2d_with_indices", "default", |node, graph| windows::max(node, graph, 2)),
     row("aten.max_pool3d", "default", |node, graph| windows::max(node, graph, 3)),
+    row("aten._adaptive_avg_pool2d_backward", "default", |node, graph| {
+        by_arguments(node, graph, |node, graph| windows::adaptive_average(node, graph, 2), &[0])
+    }),
+    row("aten._adaptive_avg_pool3d_backward", "default", |node, graph| {
+        by_arguments(node, graph, |node, graph| windows::adaptive_average(node, graph, 3), &[0])
+    }),
+    row("aten.avg_pool2d_backward", "default", |node, graph| {
+        by_arguments(node, graph, |node, graph| windows::average(node, graph, 2), &[0])
+    }),
+    row("aten.avg_pool3d_backward", "default", |node, graph| {
+        by_arguments(node, graph, |node, graph| windows::average(node, graph, 3), &[0])
+    }),
+    row("aten.max_pool3d_with_indices_backward", "default", |node, graph| {
+        windows::max_backward(node, graph, 3)
+    }),
     // --- resizing ---
     row("aten.upsample_bilinear2d", "default vec", |node, graph| {
         resize::resize(node, graph, 2, Between::Linear)
@@ -297,10 +324,17 @@ pub(super) const TABLE: &[Operator] = &[
         resize::resize(node, graph, 3, Between::Linear)
     }),
     row("aten.grid_sampler_3d", "default", resize::sampled),
+    row("aten.grid_sampler_2d_backward", "default", |node, graph| {
+        by_arguments(node, graph, resize::sampled, &[0, 1])
+    }),
+    row("aten.grid_sampler_3d_backward", "default", |node, graph| {
+        by_arguments(node, graph, resize::sampled, &[0, 1])
+    }),
     // --- made of nothing ---
     row("aten.arange", "default", creation::count),
     row("aten.arange", "start start_step", creation::range),
     row("prims.empty_strided", "default", |node, graph| creation::constant(node, graph, false)),
+    row("aten.empty_permuted", "default", |node, graph| creation::constant(node, graph, false)),
     row("aten.empty", "memory_format", |node, graph| creation::constant(node, graph, false)),
     row("aten.eye", "default m", creation::identity),
     row("aten.full", "default", |node, graph| creation::full(node, graph, 1, "fill_value")),

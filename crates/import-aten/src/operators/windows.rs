@@ -1,11 +1,12 @@
 //! Pooling: reductions of windows.
 
 use front::{
-    Accepted, Graph, Operand, Padding, PlaceOrder, Windows, max_places, reduce_windows,
-    unsupported, window_counts,
+    Accepted, Graph, Operand, Padding, PlaceOrder, Windows, elementwise_indices, max_places,
+    reduce_windows, unsupported, window_counts,
 };
+use graph::Op;
 use sym::Expr;
-use tensor::Reduction;
+use tensor::{Reduction, Scalar};
 
 use crate::node::{Lowered, Node};
 
@@ -65,6 +66,28 @@ pub(super) fn max(node: &Node<'_>, graph: &mut Graph, count: usize) -> Lowered {
     }
     let result = reduce_windows(graph, &windows, &padded, Reduction::Max)?;
     Ok(vec![graph.reshape(&result, node.shape()?)?])
+}
+
+/// `max_pool_with_indices_backward(grad_output, self, .., indices)`: each gradient where the
+/// greatest of its window was found.
+pub(super) fn max_backward(node: &Node<'_>, graph: &mut Graph, count: usize) -> Lowered {
+    let (gradient, x) = (node.tensor(0, "grad_output")?, node.tensor(1, "self")?);
+    let places = node.tensor(7, "indices")?;
+    let Some(lead) = x.rank().checked_sub(count) else {
+        return Err(unsupported(format!("an input of {} axes", x.rank())));
+    };
+    let flat = |value: &Operand| {
+        let elements: Expr = value.shape()[lead..].iter().product();
+        [&value.shape()[..lead], &[elements]].concat()
+    };
+    let (own, whole) = (flat(&gradient), flat(&x));
+    let (gradient, places) = (graph.reshape(&gradient, &own)?, graph.reshape(&places, &own)?);
+    let zeros = graph.full(&whole, Scalar::zero(x.dtype()))?;
+    let indices = elementwise_indices(graph, &places, lead, 0)?;
+    let axes = (0..=lead).collect();
+    let op = Op::Scatter { axes, batch: 0, position: 0, reduction: Some(Reduction::Sum) };
+    let sums = graph.scatter(&zeros, &gradient, &indices, op)?;
+    Ok(vec![graph.reshape(&sums, x.shape())?])
 }
 
 /// The mean of each window of `count` axes.

@@ -56,10 +56,7 @@ pub(crate) fn bilinear(
     let dtype = if a.dtype() == DType::F64 { a.dtype() } else { b.dtype() };
     let a = a.each(|part| graph.cast(part, dtype))?;
     let b = b.each(|part| graph.cast(part, dtype))?;
-    let (left, right) = (product(graph, &a.re, &b.re)?, product(graph, &a.im, &b.im)?);
-    let re = graph.sub(&left, &right)?;
-    let (left, right) = (product(graph, &a.re, &b.im)?, product(graph, &a.im, &b.re)?);
-    Ok(Complex { re, im: graph.add(&left, &right)? }.into())
+    Ok(graph.complex_bilinear(&a, &b, product)?.into())
 }
 
 /// Each element times a real number.
@@ -69,7 +66,7 @@ pub(crate) fn scaled(graph: &mut Graph, value: &Value, factor: &Operand) -> Acce
 
 pub(crate) fn conjugate(graph: &mut Graph, value: &Value) -> Accepted<Value> {
     Ok(match value {
-        Value::Complex(value) => Complex { re: value.re.clone(), im: graph.neg(&value.im)? }.into(),
+        Value::Complex(value) => graph.conjugate(value)?.into(),
         value => value.clone(),
     })
 }

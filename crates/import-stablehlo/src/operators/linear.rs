@@ -8,7 +8,6 @@ use super::algebra::{
     adjoint, conjugate, dtype_of, joined, matrices, minus, of_real, only, over, part_of, parts_of,
     places, plus, product, put_slice, real_part, shaped, summed, times, transposed,
 };
-use super::movement::reversed;
 use crate::importer::{Frame, Importer};
 use crate::node::{Lowered, Node, Value, one};
 
@@ -184,14 +183,14 @@ pub(crate) fn solved(
         return Err(shape_error("the matrices do not fit each other"));
     }
     if !is_lower {
-        a = a.each(|part| reversed(graph, part, &[1, 2]))?;
-        b = b.each(|part| reversed(graph, part, &[1]))?;
+        a = a.each(|part| graph.reversed(part, &[1, 2]))?;
+        b = b.each(|part| graph.reversed(part, &[1]))?;
     }
     let found = solve_in_blocks(graph, &a, &b, form.is_unit, block_of(&n))?;
     found.each(|part| {
         let mut part = part.clone();
         if !is_lower {
-            part = reversed(graph, &part, &[1])?;
+            part = graph.reversed(&part, &[1])?;
         }
         if !form.is_left {
             part = graph.transpose(&part, &[0, 2, 1])?;

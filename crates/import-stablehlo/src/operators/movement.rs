@@ -113,24 +113,9 @@ pub(crate) fn transpose<'p>(
     one(node.value(0)?.each(|part| importer.graph.transpose(part, &permutation))?)
 }
 
-/// A value with some axes from end to front.
-pub(crate) fn reversed(graph: &mut Graph, value: &Operand, axes: &[usize]) -> Accepted<Operand> {
-    let mut starts = vec![Expr::ZERO; value.rank()];
-    let mut steps = vec![1; value.rank()];
-    for &axis in axes {
-        starts[axis] = &value.shape()[axis] - 1;
-        steps[axis] = -1;
-        // Of an axis without elements there is no last one.
-        if value.shape()[axis].is_zero() {
-            return Ok(value.clone());
-        }
-    }
-    graph.slice(value, &starts, &steps, value.shape())
-}
-
 pub(crate) fn reverse<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Frame) -> Lowered {
     let axes = node.axes("dimensions", node.value(0)?.rank())?;
-    one(node.value(0)?.each(|part| reversed(&mut importer.graph, part, &axes))?)
+    one(node.value(0)?.each(|part| importer.graph.reversed(part, &axes))?)
 }
 
 pub(crate) fn slice<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Frame) -> Lowered {

@@ -6,7 +6,7 @@ use sym::Expr;
 use tensor::{DType, ScalarFunction as F};
 
 use super::algebra::bilinear;
-use super::movement::{extents, pad_value, reversed};
+use super::movement::{extents, pad_value};
 use crate::importer::{Frame, Importer};
 use crate::node::{Lowered, Node, axes_within, one};
 use crate::syntax::Attribute;
@@ -334,7 +334,7 @@ pub(crate) fn convolution<'p>(
         let (x, w, dtype) = multiplied(graph, (x, w), result)?;
         let mut x = graph.transpose(&x, &x_axes)?;
         let w = graph.transpose(&w, &w_axes)?;
-        let w = reversed(graph, &w, &reversal)?;
+        let w = graph.reversed(&w, &reversal)?;
         // Spread and padded here, so that paddings may be negative.
         let (mut low, mut high) = (vec![Expr::ZERO; 2], vec![Expr::ZERO; 2]);
         let mut interior = vec![0, 0];

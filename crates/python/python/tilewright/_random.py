@@ -12,8 +12,8 @@ _ATEN = torch.ops.aten
 
 # Operators that draw numbers of a shape, and read no tensor.
 _DRAWING = (
-    _ATEN.rand.default, _ATEN.randn.default, _ATEN.randint.default, _ATEN.randint.low,
-    _ATEN.randperm.default,
+    _ATEN.normal.float_float, _ATEN.rand.default, _ATEN.randn.default, _ATEN.randint.default,
+    _ATEN.randint.low, _ATEN.randperm.default,
 )  # fmt: skip
 
 # What draws numbers of the shape and the type of a tensor, of which it takes no more.
@@ -22,8 +22,20 @@ _ALIKE = {
     _ATEN.randn_like.default: _ATEN.randn.default,
 }
 
-# What makes a tensor whose elements nothing is to read, by the beginnings of names.
-_EMPTY = ("aten.empty", "aten.new_empty", "prims.empty")
+# What fills a tensor with numbers, whose shape and type it takes, and no element.
+_FILLING = (
+    _ATEN.bernoulli.p, _ATEN.cauchy.default, _ATEN.exponential.default, _ATEN.geometric.default,
+    _ATEN.log_normal.default, _ATEN.normal_functional.default, _ATEN.random.default,
+    getattr(_ATEN.random, "from"), _ATEN.random.to, _ATEN.uniform.default,
+)  # fmt: skip
+
+# The beginnings of the names of what draws, which is to stay as it is.
+DRAWING_NAMES = tuple(
+    f"aten.{name}" for name in (
+        "bernoulli.", "cauchy", "exponential", "geometric", "log_normal", "normal", "rand",
+        "uniform",
+    )
+)  # fmt: skip
 
 
 def dropout(x, probability, train):
@@ -59,9 +71,9 @@ def drawing_nodes(module):
             found.add(drawn)
         elif node.target in _DRAWING:
             found.add(node)
-        elif node.target is _ATEN.bernoulli.p and str(node.args[0].target).startswith(_EMPTY):
+        elif node.target in _FILLING and value.is_contiguous():
             with graph.inserting_before(node):
-                filled = _made(graph, _ATEN.empty.memory_format, node.args[0])
+                filled = _made(graph, _ATEN.empty.memory_format, node)
             node.update_arg(0, filled)
             found.update((filled, node))
     if found:

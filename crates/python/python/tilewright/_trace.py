@@ -17,8 +17,11 @@ DTYPES = {
     torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16",
     torch.int64: "i64", torch.int32: "i32", torch.int16: "i16", torch.int8: "i8",
     torch.uint64: "u64", torch.uint32: "u32", torch.uint16: "u16", torch.uint8: "u8",
-    torch.bool: "bool",
+    torch.bool: "bool", torch.complex64: "c64", torch.complex128: "c128",
 }  # fmt: skip
+
+# Of complex numbers, those of their parts, which lie side by side.
+_PARTS = {"c64": "f32", "c128": "f64"}
 
 
 class Refused(Exception):
@@ -30,6 +33,12 @@ def dtype_name(dtype):
     if dtype not in DTYPES:
         raise Refused(f"there is no element type like {dtype}")
     return DTYPES[dtype]
+
+
+def stored_name(dtype):
+    """The compiler's name of the type of the elements that lie in memory."""
+    name = dtype_name(dtype)
+    return _PARTS.get(name, name)
 
 
 def is_size(value):
@@ -86,6 +95,13 @@ def writes_back(node):
     are_tensors = isinstance(place, torch.Tensor) and isinstance(value, torch.Tensor)
     return are_tensors and node.args[0].op == "placeholder" and (
         place.dtype == value.dtype and tuple(place.shape) == tuple(value.shape))
+
+
+def asserted(node):
+    """What a node says where an element of its tensor is false, if it does no more than look."""
+    if str(node.target) not in ("aten._assert_async.default", "aten._assert_async.msg"):
+        return None
+    return node.args[1] if len(node.args) > 1 else f"node {node.name} ({node.target}) does not hold"
 
 
 class Words:
@@ -226,6 +242,8 @@ class Writer:
             return self.words.size(value)
         if isinstance(value, float):
             return repr(value) if math.isfinite(value) else str(value)
+        if isinstance(value, complex):
+            return f"complex({self.argument(value.real)}, {self.argument(value.imag)})"
         if isinstance(value, str):
             return json.dumps(value)
         if isinstance(value, torch.dtype):
@@ -269,6 +287,8 @@ class Trace(Writer):
         self.found = {}
         # What is asked of sizes: a function of the symbols, and what to say where it is false.
         self.checks = []
+        # Results of the trace no element of which may be false, and what to say where one is.
+        self.asserted = []
         self.nodes = 0
         self._lines, self._declared, self._results = [], [], []
         # The numbers of placeholders, and, of those that are written to, what to.
@@ -348,6 +368,10 @@ class Trace(Writer):
             return
         if is_counted(node):
             self._counted(node)
+            return
+        if asserted(node) is not None:
+            self.asserted.append((len(self._results), asserted(node)))
+            self._results.append(self.argument(node.args[0]))
             return
         if is_size(value) or isinstance(value, (bool, float, torch.SymBool, torch.SymFloat)):
             return

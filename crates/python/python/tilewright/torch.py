@@ -31,15 +31,16 @@ import torch
 from . import _native
 from ._model import NO_OPTIONS
 from ._model import options as checked_options
-from ._random import drawing_nodes, dropout
+from ._random import DRAWING_NAMES, drawing_nodes, dropout
 from ._trace import (
     Refused,
     Trace,
     Writer,
+    asserted,
     condition,
-    dtype_name,
     is_counted,
     is_size,
+    stored_name,
     writes_back,
 )
 
@@ -101,8 +102,7 @@ def decompositions():
     table = {**decomposition_table, **core_aten_decompositions()}
     lacking = {key: it for key, it in table.items() if str(key) not in operators()}
     # What draws random numbers stays as it is, so that the draws are those of eager code.
-    drawing = ("aten.bernoulli.", "aten.rand", "aten.normal")
-    lacking = {key: it for key, it in lacking.items() if not str(key).startswith(drawing)}
+    lacking = {key: it for key, it in lacking.items() if not str(key).startswith(DRAWING_NAMES)}
     return {**lacking, torch.ops.aten.native_dropout.default: dropout}
 
 
@@ -220,7 +220,7 @@ def _reason(node):
         return None if name in operators() else f"there is no operator {name}"
     if node.op == "get_attr" or isinstance(value, (int, torch.SymInt, torch.SymBool)):
         return None
-    if writes_back(node):
+    if writes_back(node) or asserted(node) is not None:
         return None
     try:
         if condition(node) is not None:
@@ -336,6 +336,9 @@ class _Piece:
         for holds, message in trace.checks:
             if not holds(symbols):
                 raise RuntimeError(message)
+        for number, message in trace.asserted:
+            if not outputs[number].all():
+                raise RuntimeError(message)
         return [
             _tensor(outputs[it[0]], it[1]) if isinstance(it, tuple)
             else given[it] if isinstance(it, int) else it(symbols)
@@ -372,7 +375,7 @@ class _Piece:
             self.native.refit()
             self.report.refits += 1
         else:
-            arrays = [(_array(it), dtype_name(it.dtype)) for it in weights]
+            arrays = [(_array(it), stored_name(it.dtype)) for it in weights]
             # A weight that had to be copied does not change where the compiler sees it.
             self.shared = all(
                 array.ctypes.data == it.data_ptr() or it.numel() == 0
@@ -404,6 +407,9 @@ def _array(tensor, dtype=None):
         tensor = tensor.resolve_conj().resolve_neg()
     if not tensor.is_contiguous():
         tensor = tensor.contiguous()
+    if tensor.is_complex():
+        # Both parts, side by side.
+        tensor = torch.view_as_real(tensor)
     if tensor.dtype in _AS_BITS:
         tensor = tensor.view(_AS_BITS[tensor.dtype])
     return tensor.numpy()
@@ -422,4 +428,6 @@ def _length(count):
 def _tensor(array, dtype):
     """A tensor over an array's memory."""
     tensor = torch.from_numpy(array)
+    if dtype.is_complex:
+        return torch.view_as_complex(tensor)
     return tensor.view(dtype) if dtype in _AS_BITS else tensor
