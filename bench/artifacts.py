@@ -15,7 +15,8 @@ Of each model an object, a static and a shared library and an engine file are ma
   folded, loaded by its module of Python, whose import comes before. Each is a process of its own,
   on as many cores as there are: constants and memory are made ready beside the first run;
 - refit: an engine that takes the weights of the same file, over one that is compiled, both to the
-  file; processor time, the least of all rounds. The files must not differ.
+  file; processor time, the least of all rounds. The files must not differ;
+- copy: what it takes to copy the engine, over the same: no refit that writes a file whole is below.
 
 `--digests` makes all forms of each model for a target, twice, in two folders, compares their
 bytes, and compares their digests with those that FILE holds; it writes those that it has not.
@@ -111,13 +112,15 @@ def measured(options, model, folder):
     done([*made, "--emit", "shared", "-o", folder / "alone", *alone])
     row["undefined"] += undefined(named(folder / "alone", ".so"))
     engine = folder / "model.tw"
-    compiled, refitted = [], []
+    compiled, refitted, copied = [], [], []
     for _ in range(min(options.rounds, 3)):
         compiled.append(processor_time([*made, "--emit", "engine", "-o", engine]))
         before = hashlib.sha256(engine.read_bytes()).hexdigest()
         weights = [options.tilewright, "compile", model, "--threads", "1"]
         refitted.append(processor_time([*weights, "--emit", "weights", "-o", engine]))
+        copied.append(processor_time(["cp", engine, folder / "copy.tw"]))
         row["refit"] = min(refitted) / min(compiled)
+        row["copy"] = min(copied) / min(compiled)
         row["refit_same"] = before == hashlib.sha256(engine.read_bytes()).hexdigest()
     jit, library, first, loaded = [], [], [], []
     dims = [word for dim in options.dim for word in ("--dim", dim)]
@@ -197,14 +200,14 @@ def main():
         result["models"][model.stem] = row
         print(model.stem, json.dumps(row), flush=True)
     header = ["model", "undefined", ".o kB", ".a kB", ".so kB", "speed", "engine ms", "median"]
-    header += ["dlopen ms", "median", "refit", "same file"]
+    header += ["dlopen ms", "median", "refit", "copy", "same file"]
     rows = [
         [name, row["undefined"]]
         + [f"{row[form] / 1000:.1f}" for form in (".o", ".a", ".so")]
         + [f"{row['speed']:.3f}"]
         + [f"{row[key]:.2f}" for key in ("engine_ms", "engine_median_ms")]
         + [f"{row[key]:.2f}" for key in ("dlopen_ms", "dlopen_median_ms")]
-        + [f"{row['refit']:.3f}", "yes" if row["refit_same"] else "NO"]
+        + [f"{row['refit']:.3f}", f"{row['copy']:.3f}", "yes" if row["refit_same"] else "NO"]
         for name, row in result["models"].items()
     ]
     common.keep(options.name or "artifacts", "Artifacts", result, common.table(header, rows))

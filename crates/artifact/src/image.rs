@@ -14,9 +14,6 @@ use base::Diagnostics;
 
 use crate::digest::Digest;
 
-/// Code begins at multiples of this.
-const CODE_ALIGNMENT: usize = 64;
-
 /// What lies between pieces of code: it traps.
 const TRAP: u8 = 0xcc;
 
@@ -79,9 +76,9 @@ impl Image {
         self.by_name.contains_key(name)
     }
 
-    /// Adds code under a name that nothing has yet.
+    /// Adds code under a name that nothing has yet, aligned to at most 64 bytes.
     pub(crate) fn add_code(&mut self, name: &str, code: LinkableCode, is_exported: bool) {
-        let offset = self.code.len().next_multiple_of(CODE_ALIGNMENT);
+        let offset = self.code.len().next_multiple_of(code.alignment);
         self.code.resize(offset, TRAP);
         let bytes = code.bytes.len() as u64;
         self.code.extend(code.bytes);

@@ -386,9 +386,7 @@ impl Builder {
                 None => {
                     // Local symbols of other artifacts may be called so, too.
                     let symbol = self.fresh(code.module.kernels[id].name.clone());
-                    let code =
-                        LinkableCode { bytes: machine.bytes.clone(), references: Vec::new() };
-                    self.image.add_code(&symbol, code, false);
+                    self.image.add_code(&symbol, LinkableCode::from(machine), false);
                     self.by_content.insert(machine.bytes.clone(), symbol.clone());
                     symbol
                 }

@@ -7,7 +7,9 @@
 use std::collections::BTreeMap;
 
 use backend::MachineCode;
-use backend::procedure::{Action, AreaId, Callee, MemoryWidth, Procedure, Word, WordOperator};
+use backend::procedure::{
+    Action, AreaId, Callee, LocalId, MemoryWidth, Procedure, Word, WordOperator,
+};
 use base::codes::INTERNAL_ERROR;
 use base::{ConstantId, Diagnostic, Diagnostics, Id, KernelId, ProgramId};
 use module::Module;
@@ -108,21 +110,38 @@ pub(crate) fn procedure_of(
     writer.store(Word::from(context) + 8, symbols);
     let memory = writer.parameter(4);
     writer.store(Word::from(context) + 16, memory.clone() + WORKER_HEAD);
-    let team = writer.procedure.area("team", 32);
+    let team = writer.procedure.area("team", 40);
     let stride = code.worker_bytes().cast_signed().into();
-    let of_team = [writer.parameter(0), writer.parameter(5), memory, stride];
+    let of_team = [writer.parameter(0), writer.parameter(5), memory, stride, context.into()];
     for (number, word) in of_team.into_iter().enumerate() {
         writer.store(Word::from(team) + 8 * number as i64, word);
     }
-    let moves = Vec::new();
-    let mut steps =
-        StepWriter { writer, program, code, around, context, buffers, symbols, team, moves };
+    let (moves, records) = (Vec::new(), writer.procedure.local("moves"));
+    let mut steps = StepWriter {
+        writer,
+        program,
+        code,
+        around,
+        context,
+        buffers,
+        symbols,
+        team,
+        moves,
+        records,
+        entries: vec![None; table],
+    };
     for (number, id) in free.into_iter().enumerate() {
         let value = steps.writer.parameter(PARAMETERS.len() + number);
         steps.writer.store(steps.symbol_place(id), value);
     }
     steps.block(&program.steps)?;
-    Ok((steps.writer.finish(), steps.moves))
+    let moves = steps.moves;
+    let mut procedure = steps.writer.finish();
+    if !moves.is_empty() {
+        let symbol = Word::Symbol(moves_of(&procedure.name));
+        procedure.body.insert(0, Action::Set(records, symbol));
+    }
+    Ok((procedure, moves))
 }
 
 /// The symbols that no step of a program sets.
@@ -141,8 +160,19 @@ struct StepWriter<'a> {
     symbols: AreaId,
     /// What `tilewright.parallel` is told of workers.
     team: AreaId,
-    /// What `tilewright.move` is told of axes.
+    /// The records that `tilewright.move` is told.
     moves: Vec<u8>,
+    /// Where they begin.
+    records: LocalId,
+    /// What the entries of the table of buffers are known to hold.
+    entries: Vec<Option<Word>>,
+}
+
+/// Whether a word depends on what lies in memory.
+fn reads_memory(word: &Word) -> bool {
+    let mut found = false;
+    word.walk(&mut |word| found |= matches!(word, Word::Load(..)));
+    found
 }
 
 /// The symbol of the data that the moves of a program's procedure are told.
@@ -165,7 +195,9 @@ impl StepWriter<'_> {
         write: impl FnOnce(&mut Self) -> base::Result<()>,
     ) -> base::Result<Vec<Action>> {
         self.writer.open();
+        self.entries.fill(None);
         write(self)?;
+        self.entries.fill(None);
         Ok(self.writer.close())
     }
 
@@ -282,6 +314,7 @@ impl StepWriter<'_> {
         let mut run = element;
         while let [outer @ .., last] = axes
             && (i64::from(last.from) * element, i64::from(last.to) * element) == (run, run)
+            && run * i64::from(last.extent) <= i64::from(u32::MAX)
         {
             run *= i64::from(last.extent);
             axes = outer;
@@ -290,21 +323,17 @@ impl StepWriter<'_> {
             self.writer.push(Action::Copy { destination, source, bytes: run.into() });
             return;
         }
-        let mut rows: Vec<u8> = Vec::new();
-        for axis in axes {
-            let steps = [axis.from, axis.to].map(|step| i64::from(step) * element);
-            for word in [i64::from(axis.extent), steps[0], steps[1]] {
-                rows.extend(word.to_le_bytes());
-            }
-        }
-        // Moves along the same axes are told by the same rows.
-        let known = self.moves.windows(rows.len()).step_by(8).position(|known| known == rows);
-        let at = known.map_or(self.moves.len(), |number| 8 * number);
+        let head = [axes.len() as u32, run as u32, moved.element];
+        let rows = axes.iter().flat_map(|axis| [axis.extent, axis.from, axis.to]);
+        let record: Vec<u8> = head.into_iter().chain(rows).flat_map(u32::to_le_bytes).collect();
+        // Moves along the same axes are told by the same record.
+        let known = self.moves.windows(record.len()).step_by(4).position(|known| known == record);
+        let at = known.map_or(self.moves.len(), |number| 4 * number);
         if known.is_none() {
-            self.moves.extend(rows);
+            self.moves.extend(record);
         }
-        let rows = Word::Symbol(moves_of(&self.writer.procedure.name)) + at as i64;
-        let words = vec![rows, (axes.len() as i64).into(), run.into(), source, destination];
+        let record = Word::from(self.records) + at as i64;
+        let words = vec![record, source, destination];
         let callee = Callee::Procedure("tilewright.move".to_owned());
         self.writer.push(Action::Call(None, callee, words));
     }
@@ -317,8 +346,14 @@ impl StepWriter<'_> {
             .ok_or_else(|| self.broken(format!("there is no code of kernel {}", run.kernel)))?;
         for (number, argument) in run.arguments.iter().enumerate() {
             let place = self.address(&argument.address, &argument.bytes);
-            let entry = Word::from(self.buffers) + 8 * number as i64;
-            self.writer.store(entry, place);
+            let is_fixed = !reads_memory(&place);
+            let known = is_fixed.then(|| place.clone());
+            // What an entry holds already is not stored again.
+            if !is_fixed || self.entries[number] != known {
+                let entry = Word::from(self.buffers) + 8 * number as i64;
+                self.writer.store(entry, place);
+            }
+            self.entries[number] = known;
         }
         let kernel = &self.code.module.kernels[run.kernel];
         let is_parallel = !matches!(kernel.parallel_extent().as_constant(), Some(..=1));
@@ -330,7 +365,7 @@ impl StepWriter<'_> {
             return Ok(());
         }
         let grain = self.expr(&run.grain);
-        let words = vec![self.team.into(), Word::Symbol(name.clone()), context, extent, grain];
+        let words = vec![self.team.into(), Word::Symbol(name.clone()), extent, grain];
         self.writer.checked_call(Callee::Procedure("tilewright.parallel".to_owned()), words);
         Ok(())
     }

@@ -96,6 +96,7 @@ fn allocate_and_emit(
         .map_err(|error| internal(function, &error))?;
     Ok(MachineCode {
         bytes: emitted.bytes,
+        alignment: emitted.alignment,
         code_bytes: emitted.code_bytes,
         scratch_bytes: 0,
         vcode: None,
@@ -112,13 +113,25 @@ fn internal(function: &vcode::VCode, error: &str) -> Diagnostics {
 }
 
 /// Code of a procedure, or of anything else in an artifact, and what it refers to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LinkableCode {
     /// Position-independent, its entry at offset 0.
     pub bytes: Vec<u8>,
+    /// Where they lie must be a multiple of this many bytes, at most 64.
+    pub alignment: usize,
     /// Where distances to symbols belong: four bytes, from behind them to the symbol.
     pub references: Vec<(usize, String)>,
 }
+
+impl From<&MachineCode> for LinkableCode {
+    fn from(kernel: &MachineCode) -> LinkableCode {
+        let (bytes, alignment) = (kernel.bytes.clone(), kernel.alignment);
+        LinkableCode { bytes, alignment, references: Vec::new() }
+    }
+}
+
+/// Where procedures begin: they are run once a run of the model.
+const PROCEDURE_ALIGNMENT: usize = 4;
 
 /// Compiles a procedure.
 ///
@@ -131,7 +144,8 @@ pub fn compile_procedure(procedure: &Procedure) -> base::Result<LinkableCode> {
             .because(error)
             .because(format!("the procedure is\n{}", print_procedure(procedure)))
     })?;
-    Ok(LinkableCode { bytes: emitted.bytes, references: emitted.references })
+    let (bytes, references) = (emitted.bytes, emitted.references);
+    Ok(LinkableCode { bytes, alignment: PROCEDURE_ALIGNMENT, references })
 }
 
 /// An instruction of a kernel as text.

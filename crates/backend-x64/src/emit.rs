@@ -12,6 +12,7 @@ mod instruction;
 mod lookup;
 mod procedure;
 mod table;
+mod writer;
 
 use backend::Isa;
 use base::{Id, SecondaryMap};
@@ -23,6 +24,7 @@ use crate::vcode::{
     Base, BlockId, Cond, FRAME_BYTES, IntOperand, MadeFor, PoolId, Terminator, VCode, VRegId,
 };
 use encode::{Memory, OpMask, Operand};
+use writer::{CodePlace, CodeWriter};
 
 pub(crate) use procedure::emit_procedure;
 
@@ -33,6 +35,8 @@ const EVEX: u8 = 0x62;
 pub(crate) struct Emitted {
     /// Code, then constants.
     pub(crate) bytes: Vec<u8>,
+    /// What they must be aligned to.
+    pub(crate) alignment: usize,
     /// How many of the bytes are code.
     pub(crate) code_bytes: usize,
     /// What the code was made for: each from its offset on.
@@ -46,7 +50,7 @@ pub(crate) struct Emitted {
 pub(crate) fn emit(function: &VCode, allocation: &Allocation, isa: Isa) -> Result<Emitted, String> {
     let mut emitter = Emitter::new(function, allocation, isa);
     emitter.function()?;
-    Ok(emitter.finish())
+    emitter.finish()
 }
 
 /// Where a value is.
@@ -56,20 +60,23 @@ struct Emitter<'a> {
     function: &'a VCode,
     allocation: &'a Allocation,
     isa: Isa,
-    /// What has been emitted so far.
-    bytes: Vec<u8>,
-    /// Where each block starts, once it is emitted.
-    starts: SecondaryMap<BlockId, Option<usize>>,
-    /// Jumps to blocks not yet emitted: where the 32-bit distance stands, and the block.
-    jumps: Vec<(usize, BlockId)>,
-    /// Uses of constants: where the 32-bit distance stands, where the instruction ends, which.
-    constants: Vec<(usize, usize, PoolId)>,
+    /// What has been emitted so far; each block has the label of its number.
+    code: CodeWriter,
+    /// Uses of constants: where the instruction ends, how far before that the 32-bit distance
+    /// stands, which.
+    constants: Vec<(CodePlace, usize, PoolId)>,
     frame: Frame,
-    /// What the code so far was made for: each from its offset on.
-    statements: Vec<(usize, Option<u32>)>,
+    /// What the code so far was made for: each from its place on.
+    statements: Vec<(CodePlace, Option<u32>)>,
     /// The register that the flags describe as a result of an addition.
     flags: Option<Register>,
 }
+
+/// Loops of so many instructions take several lines of any cache: they begin where they begin.
+const LONG_LOOP: usize = 40;
+
+/// Kernels are entered at a multiple of this many bytes.
+const ENTRY_ALIGNMENT: usize = 16;
 
 /// Bytes of a page of the stack.
 const PAGE: i32 = 4096;
@@ -110,18 +117,12 @@ impl Frame {
 
 impl<'a> Emitter<'a> {
     fn new(function: &'a VCode, allocation: &'a Allocation, isa: Isa) -> Emitter<'a> {
-        Emitter {
-            function,
-            allocation,
-            isa,
-            bytes: Vec::new(),
-            starts: SecondaryMap::new(),
-            jumps: Vec::new(),
-            constants: Vec::new(),
-            frame: Frame::new(function, allocation),
-            statements: vec![(0, None)],
-            flags: None,
-        }
+        let mut code = CodeWriter::default();
+        function.blocks.ids().for_each(|_| _ = code.label());
+        let statements = vec![(code.here(), None)];
+        let frame = Frame::new(function, allocation);
+        let constants = Vec::new();
+        Emitter { function, allocation, isa, code, constants, frame, statements, flags: None }
     }
 
     fn function(&mut self) -> Result<(), String> {
@@ -135,10 +136,10 @@ impl<'a> Emitter<'a> {
         let mut edits = self.allocation.output.edits.iter().peekable();
         for (position, &id) in order.iter().enumerate() {
             let block = &self.function.blocks[id];
-            if block.aligned {
-                self.align(32);
+            if block.aligned && self.is_short(&order[position..]) {
+                self.code.align(32);
             }
-            self.starts[id] = Some(self.bytes.len());
+            self.code.place(id.index());
             self.flags = None;
             let first = self.allocation.starts[id.index()];
             let mut index = first;
@@ -176,10 +177,30 @@ impl<'a> Emitter<'a> {
         Ok(())
     }
 
+    /// Whether the loop whose blocks these begin with has so few instructions that it matters where
+    /// the first of them lies.
+    fn is_short(&self, blocks: &[BlockId]) -> bool {
+        let is_last = |block: &&BlockId| match &self.function.blocks[**block].end {
+            Terminator::Jump(to, _) => self.resolve(*to) == blocks[0],
+            Terminator::Branch { then, otherwise, .. } => {
+                [then, otherwise].into_iter().any(|to| self.resolve(*to) == blocks[0])
+            }
+            Terminator::Open | Terminator::Return(_) => false,
+        };
+        let mut count = 0;
+        for block in blocks {
+            count += self.function.blocks[*block].insts.len();
+            if count >= LONG_LOOP || is_last(&block) {
+                break;
+            }
+        }
+        count < LONG_LOOP
+    }
+
     /// What comes now was made for this.
     fn made_for(&mut self, MadeFor(statement): MadeFor) {
         let last = self.statements.len() - 1;
-        let here = self.bytes.len();
+        let here = self.code.here();
         if self.statements[last].1 == statement {
             return;
         }
@@ -295,8 +316,9 @@ impl<'a> Emitter<'a> {
         let places = self.allocation.output.inst_allocs(InstIndex::new(index));
         let left = instruction::register(places[0], 8)?;
         match right {
-            IntOperand::Imm(0) if matches!(cond, Cond::Equal | Cond::NotEqual) => {
-                if self.flags == Some(left) {
+            IntOperand::Imm(0) => {
+                let is_known = matches!(cond, Cond::Equal | Cond::NotEqual);
+                if is_known && self.flags == Some(left) {
                     return Ok(());
                 }
                 self.encode(Code::Test_rm64_r64, &[left.into(); 2])
@@ -312,9 +334,8 @@ impl<'a> Emitter<'a> {
         }
     }
 
-    /// A jump, short where the block stands close above.
     fn jump(&mut self, cond: Option<Cond>, to: BlockId) {
-        let code = cond.map(|cond| match cond {
+        let condition = cond.map(|cond| match cond {
             Cond::Equal => 4,
             Cond::NotEqual => 5,
             Cond::Less => 12,
@@ -322,40 +343,7 @@ impl<'a> Emitter<'a> {
             Cond::LessEqual => 14,
             Cond::Greater => 15u8,
         });
-        if let Some(start) = self.starts[to] {
-            let distance = start as i64 - (self.bytes.len() as i64 + 2);
-            if let Ok(distance) = i8::try_from(distance) {
-                self.bytes.extend([code.map_or(0xeb, |code| 0x70 | code), distance as u8]);
-                return;
-            }
-        }
-        match code {
-            None => self.bytes.extend([0xe9]),
-            Some(code) => self.bytes.extend([0x0f, 0x80 | code]),
-        }
-        self.jumps.push((self.bytes.len(), to));
-        self.bytes.extend([0; 4]);
-    }
-
-    /// Fills up with instructions that do nothing.
-    fn align(&mut self, to: usize) {
-        const NOPS: [&[u8]; 9] = [
-            &[0x90],
-            &[0x66, 0x90],
-            &[0x0f, 0x1f, 0x00],
-            &[0x0f, 0x1f, 0x40, 0x00],
-            &[0x0f, 0x1f, 0x44, 0x00, 0x00],
-            &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
-            &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
-            &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
-            &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
-        ];
-        let mut rest = self.bytes.len().next_multiple_of(to) - self.bytes.len();
-        while rest > 0 {
-            let nop = NOPS[rest.min(NOPS.len()) - 1];
-            self.bytes.extend_from_slice(nop);
-            rest -= nop.len();
-        }
+        self.code.jump(condition, to.index());
     }
 
     /// Encodes an instruction on registers and immediates.
@@ -375,39 +363,42 @@ impl<'a> Emitter<'a> {
         memory: Option<Memory>,
         mask: OpMask,
     ) -> Result<(), String> {
-        let start = self.bytes.len();
-        let displacement = encode::encode(&mut self.bytes, code, operands, memory.as_ref(), mask)?;
-        if !self.isa.has_avx512() && self.bytes.get(start) == Some(&EVEX) {
+        let bytes = &mut self.code.bytes;
+        let start = bytes.len();
+        let displacement = encode::encode(bytes, code, operands, memory.as_ref(), mask)?;
+        if !self.isa.has_avx512() && bytes.get(start) == Some(&EVEX) {
             return Err(format!("{code:?} is not among the instructions of {:?}", self.isa));
         }
         if let (Some(at), Some(constant)) = (displacement, memory.and_then(|it| it.constant)) {
-            self.constants.push((at, self.bytes.len(), constant));
+            let end = self.code.here();
+            self.constants.push((end, self.code.bytes.len() - at, constant));
         }
         self.flags = None;
         Ok(())
     }
 
-    fn finish(mut self) -> Emitted {
-        let mut bytes = std::mem::take(&mut self.bytes);
+    fn finish(self) -> Result<Emitted, String> {
+        let mut code = self.code.finish()?;
+        let mut bytes = std::mem::take(&mut code.bytes);
         let code_bytes = bytes.len();
-        let patch = |bytes: &mut Vec<u8>, at: usize, distance: i64| {
-            bytes[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
-        };
-        for (at, block) in &self.jumps {
-            let target = self.starts[*block].unwrap_or(0);
-            patch(&mut bytes, *at, target as i64 - (*at as i64 + 4));
-        }
+        let mut alignment = code.alignment.max(ENTRY_ALIGNMENT);
         let mut places: SecondaryMap<PoolId, usize> = SecondaryMap::new();
         for (id, constant) in self.function.pool.iter() {
-            let aligned = bytes.len().next_multiple_of(constant.len().next_power_of_two().min(64));
+            let its = constant.len().next_power_of_two().min(64);
+            alignment = alignment.max(its);
+            let aligned = bytes.len().next_multiple_of(its);
             bytes.resize(aligned, 0);
             places[id] = aligned;
             bytes.extend_from_slice(constant);
         }
-        for (at, end, id) in &self.constants {
-            patch(&mut bytes, *at, places[*id] as i64 - *end as i64);
+        for (end, before, id) in self.constants {
+            let end = code.offset(end);
+            let distance = places[id] as i64 - end as i64;
+            bytes[end - before..][..4].copy_from_slice(&(distance as i32).to_le_bytes());
         }
-        Emitted { bytes, code_bytes, statements: self.statements }
+        let statements = self.statements.into_iter();
+        let statements = statements.map(|(place, it)| (code.offset(place), it)).collect();
+        Ok(Emitted { bytes, alignment, code_bytes, statements })
     }
 
     fn place_of(places: &[Place], index: usize) -> Result<Place, String> {

@@ -5,8 +5,8 @@
 //! statements for one vector before the next vector, with a mask for the rest.
 //!
 //! - `plan`: what is decided before: lanes of vectors, places of register buffers;
-//! - `build`: where instructions go; hoisting; `numbering` of values; `fold`, `products`, `tidy`:
-//!   what comes after;
+//! - `build`: where instructions go; hoisting; `numbering` of values; `fold`, `products`,
+//!   `constants`, `tidy`: what comes after;
 //! - `index`: index expressions and addresses; `guard`: conditions and masks;
 //! - `value`, `arithmetic`, `convert`: elements and scalar functions;
 //! - `gather`: indices that are values;
@@ -15,6 +15,7 @@
 
 mod arithmetic;
 mod build;
+mod constants;
 mod convert;
 mod fold;
 mod gather;

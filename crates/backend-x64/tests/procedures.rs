@@ -42,6 +42,7 @@ fn loaded(procedure: &Procedure) -> Loaded {
     }
     let code_bytes = code.bytes.len();
     Loaded::new(&MachineCode {
+        alignment: 16,
         bytes: code.bytes,
         code_bytes,
         scratch_bytes: 0,

@@ -28,8 +28,10 @@ pub trait KernelCompiler {
 /// The position-independent code of one kernel, with its constants behind the code.
 #[derive(Clone, Debug)]
 pub struct MachineCode {
-    /// Code, then constants. The entry point is at offset 0; needs 64-byte alignment.
+    /// Code, then constants. The entry point is at offset 0.
     pub bytes: Vec<u8>,
+    /// Where they lie must be a multiple of this many bytes, at most 64.
+    pub alignment: usize,
     /// How many of the bytes are code.
     pub code_bytes: usize,
     /// Scratch memory that one worker needs, in bytes.

@@ -81,10 +81,28 @@ fn every_operator_has_a_recorded_model() {
     }
 }
 
+/// The recorded models, and those of the folder that the variable `TFLITE_MODELS` names.
+fn all_models() -> Vec<(String, Vec<u8>)> {
+    let recorded = recorded();
+    let mut all: Vec<(String, Vec<u8>)> =
+        models(&recorded).map(|(name, bytes)| (name.to_owned(), bytes)).collect();
+    if let Some(folder) = std::env::var_os("TFLITE_MODELS") {
+        let entries = std::fs::read_dir(folder).expect("a folder of models");
+        let mut paths: Vec<PathBuf> =
+            entries.map(|entry| entry.expect("an entry").path()).collect();
+        paths.retain(|path| path.extension().is_some_and(|extension| extension == "tflite"));
+        paths.sort();
+        let read = |path: &PathBuf| std::fs::read(path).expect("a model");
+        all.extend(paths.iter().map(|path| (path.display().to_string(), read(path))));
+    }
+    all
+}
+
+/// Of every ninth model: of all of them, at every byte, where `TFLITE_MUTATIONS` says something.
 #[test]
 fn files_that_are_cut_off_are_refused() {
-    let recorded = recorded();
-    for (name, bytes) in models(&recorded).step_by(9) {
+    let step = if std::env::var_os("TFLITE_MUTATIONS").is_some() { 1 } else { 9 };
+    for (name, bytes) in all_models().into_iter().step_by(step) {
         for length in 0..bytes.len() {
             // Vectors at the end may be whole all the same.
             let found = import(bytes[..length].to_vec(), &ImportOptions::default());
@@ -128,8 +146,7 @@ fn changed_files_end_in_diagnostics_or_are_models() {
     let count: usize = count.unwrap_or(MUTATIONS);
     let limits = Limits { elements: 1 << 20, computed_elements: 1 << 16, ..Limits::default() };
     let options = ImportOptions { limits, ..ImportOptions::default() };
-    let recorded = recorded();
-    for (name, bytes) in models(&recorded) {
+    for (name, bytes) in all_models() {
         for number in 0..count {
             let changed = changed(&bytes, number as u64);
             let outcome = std::panic::catch_unwind(|| {

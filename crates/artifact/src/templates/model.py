@@ -158,8 +158,8 @@ class Model:
             if len(extents) != 1:
                 raise ValueError(f"extents {EXTENTS[number][0]} of inputs differ: {extents}")
             self._arguments.extents[number] = extents.pop()
-        owned = [ctypes.create_string_buffer(view.tobytes(), max(view.nbytes, 1)) for view in views]
-        table = (ctypes.c_void_p * max(len(owned), 1))(*map(ctypes.addressof, owned))
+        given = [_memory_of(view) for view in views]
+        table = (ctypes.c_void_p * max(len(given), 1))(*map(ctypes.addressof, given))
         self._arguments.inputs = ctypes.addressof(table)
         return self._run_plan() if IS_PLAN else self._run_program()
 
@@ -193,6 +193,16 @@ class Model:
             extents = list(value.extents[: value.axes])
             outputs.append(_shaped(data, value.bytes, letter, extents))
         return outputs
+
+
+def _memory_of(view):
+    """An input as memory: where it lies, if that can be told, else a copy."""
+    if view.nbytes == 0:
+        return ctypes.c_char()
+    if not view.c_contiguous:
+        view = memoryview(view.tobytes())
+    memory = ctypes.c_char * view.nbytes
+    return memory.from_buffer_copy(view) if view.readonly else memory.from_buffer(view)
 
 
 def _shaped(memory, count, letter, shape):

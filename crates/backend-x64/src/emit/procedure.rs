@@ -13,6 +13,7 @@ use base::Id;
 use iced_x86::{Code, Register};
 
 use super::encode::{self, Memory, Operand};
+use super::writer::{CodePlace, CodeWriter};
 use crate::vcode::PoolId;
 
 /// Bytes of a procedure.
@@ -26,9 +27,9 @@ pub(crate) struct EmittedProcedure {
 const PARAMETERS: [Register; 6] =
     [Register::RDI, Register::RSI, Register::RDX, Register::RCX, Register::R8, Register::R9];
 
-/// Registers for locals: calls preserve them.
+/// Registers for locals: calls preserve them. Addresses from those behind take a byte more.
 const PRESERVED: [Register; 5] =
-    [Register::RBX, Register::R12, Register::R13, Register::R14, Register::R15];
+    [Register::RBX, Register::R14, Register::R15, Register::R13, Register::R12];
 
 /// Bytes of a page: a stack grows by no more at once.
 const PAGE: u64 = 4096;
@@ -45,14 +46,12 @@ pub(crate) fn emit_procedure(procedure: &Procedure) -> Result<EmittedProcedure, 
     emitter.prologue()?;
     emitter.actions(&procedure.body)?;
     emitter.word(&Word::Number(0))?;
-    emitter.place(EXIT);
+    emitter.code.place(EXIT);
     emitter.leave()?;
-    for (at, label) in std::mem::take(&mut emitter.jumps) {
-        let target = emitter.labels[label].ok_or("a label without a place")?;
-        let distance = target as i64 - (at as i64 + 4);
-        emitter.bytes[at..at + 4].copy_from_slice(&(distance as i32).to_le_bytes());
-    }
-    Ok(EmittedProcedure { bytes: emitter.bytes, references: emitter.references })
+    let code = emitter.code.finish()?;
+    let references = emitter.references.into_iter();
+    let references = references.map(|(place, name)| (code.offset(place), name)).collect();
+    Ok(EmittedProcedure { bytes: code.bytes, references })
 }
 
 /// The label of where procedures are left with what `rax` holds.
@@ -78,20 +77,19 @@ enum Simple {
 
 struct ProcedureEmitter<'a> {
     procedure: &'a Procedure,
-    bytes: Vec<u8>,
+    code: CodeWriter,
+    /// Whether each local is used, other than to pass a fault on.
+    is_used: Vec<bool>,
     homes: Vec<Home>,
     areas: Vec<i32>,
     /// The registers that it must leave as they were.
     saved: Vec<Register>,
     /// Bytes below the saved registers.
     frame: u64,
-    /// Where each label is, once that is known.
-    labels: Vec<Option<usize>>,
-    /// Where distances to labels belong.
-    jumps: Vec<(usize, usize)>,
     /// Ends of the loops around what is being emitted.
     loops: Vec<usize>,
-    references: Vec<(usize, String)>,
+    /// Where distances to symbols belong, and to which.
+    references: Vec<(CodePlace, String)>,
 }
 
 impl<'a> ProcedureEmitter<'a> {
@@ -100,6 +98,7 @@ impl<'a> ProcedureEmitter<'a> {
             Uses { locals: vec![0; procedure.locals.len()], areas: vec![0; procedure.areas.len()] };
         uses.count(&procedure.body, 1);
         let Uses { locals: uses, areas: area_uses } = uses;
+        let is_used = uses.iter().map(|&uses| uses > 0).collect();
         let mut order: Vec<usize> = (0..uses.len()).filter(|&local| uses[local] > 1).collect();
         order.sort_by_key(|&local| (std::cmp::Reverse(uses[local]), local));
         let saved: Vec<Register> = PRESERVED.into_iter().take(order.len()).collect();
@@ -130,15 +129,17 @@ impl<'a> ProcedureEmitter<'a> {
             .collect();
         place(false, &mut below);
         let frame = depth.next_multiple_of(16) - 8 * saved.len() as u64;
+        let mut code = CodeWriter::default();
+        // The first label is EXIT.
+        code.label();
         ProcedureEmitter {
             procedure,
-            bytes: Vec::new(),
+            code,
+            is_used,
             homes,
             areas,
             saved,
             frame,
-            labels: vec![None],
-            jumps: Vec::new(),
             loops: Vec::new(),
             references: Vec::new(),
         }
@@ -152,7 +153,7 @@ impl<'a> ProcedureEmitter<'a> {
         operands: &[Operand],
         memory: Option<Memory>,
     ) -> Result<(), String> {
-        encode::encode(&mut self.bytes, code, operands, memory.as_ref(), None).map(|_| ())
+        encode::encode(&mut self.code.bytes, code, operands, memory.as_ref(), None).map(|_| ())
     }
 
     /// An instruction on a register and a register or memory.
@@ -182,8 +183,7 @@ impl<'a> ProcedureEmitter<'a> {
     /// A number in a register; the flags stay.
     fn number(&mut self, register: Register, number: i64) -> Result<(), String> {
         if u32::try_from(number).is_ok() {
-            let low = Register::EAX + (register as u32 - Register::RAX as u32);
-            self.imm(Code::Mov_r32_imm32, low, number)
+            self.imm(Code::Mov_r32_imm32, low_half(register), number)
         } else if i32::try_from(number).is_ok() {
             self.imm(Code::Mov_rm64_imm32, register, number)
         } else {
@@ -215,31 +215,6 @@ impl<'a> ProcedureEmitter<'a> {
                 self.put(Code::Mov_rm64_r64, &[Operand::Memory, register.into()], Some(memory))
             }
         }
-    }
-
-    fn label(&mut self) -> usize {
-        self.labels.push(None);
-        self.labels.len() - 1
-    }
-
-    fn place(&mut self, label: usize) {
-        self.labels[label] = Some(self.bytes.len());
-    }
-
-    fn jump(&mut self, label: usize) {
-        self.bytes.push(0xe9);
-        self.distance(label);
-    }
-
-    /// A jump on a condition, by its number in the opcode.
-    fn jump_on(&mut self, condition: u8, label: usize) {
-        self.bytes.extend([0x0f, 0x80 | condition]);
-        self.distance(label);
-    }
-
-    fn distance(&mut self, label: usize) {
-        self.jumps.push((self.bytes.len(), label));
-        self.bytes.extend([0; 4]);
     }
 
     // --- the frame ---
@@ -346,10 +321,14 @@ impl<'a> ProcedureEmitter<'a> {
         }
     }
 
-    /// Computes a word that takes one instruction.
+    /// Computes a word that takes one instruction, which may change the flags.
     fn direct_to(&mut self, register: Register, word: &Word) -> Result<(), String> {
         let lea = [register.into(), Operand::Memory];
         match word {
+            Word::Number(0) => {
+                let low = low_half(register);
+                self.put(Code::Xor_r32_rm32, &[low.into(), low.into()], None)
+            }
             Word::Number(number) => self.number(register, *number),
             Word::Local(local) => {
                 let home = self.homes[local.index()];
@@ -363,7 +342,7 @@ impl<'a> ProcedureEmitter<'a> {
                 let memory =
                     Memory { constant: Some(PoolId::new(0)), ..Memory::at(Register::RIP, 0) };
                 self.put(Code::Lea_r64_m, &lea, Some(memory))?;
-                self.references.push((self.bytes.len() - 4, name.clone()));
+                self.references.push((self.code.here().before(4), name.clone()));
                 Ok(())
             }
             _ => {
@@ -377,9 +356,6 @@ impl<'a> ProcedureEmitter<'a> {
     fn word(&mut self, word: &Word) -> Result<(), String> {
         const RAX: Register = Register::RAX;
         match word {
-            Word::Number(0) => {
-                self.put(Code::Xor_r32_rm32, &[Register::EAX.into(), Register::EAX.into()], None)
-            }
             Word::Number(_) | Word::Local(_) | Word::Area(_) | Word::Symbol(_) => {
                 self.direct_to(RAX, word)
             }
@@ -452,7 +428,7 @@ impl<'a> ProcedureEmitter<'a> {
         }
         if let Some(condition) = condition_of(operator) {
             self.compare(right)?;
-            self.bytes.extend([0x0f, 0x90 | condition, 0xc0]);
+            self.code.bytes.extend([0x0f, 0x90 | condition, 0xc0]);
             let byte = [Register::EAX.into(), Register::AL.into()];
             return self.put(Code::Movzx_r32_rm8, &byte, None);
         }
@@ -504,31 +480,31 @@ impl<'a> ProcedureEmitter<'a> {
         const RCX: Register = Register::RCX;
         const RDX: Register = Register::RDX;
         const RSI: Register = Register::RSI;
-        let end = self.label();
+        let end = self.code.label();
         if !is_positive {
             // The processor refuses 0 and the quotient of the least number and -1.
-            let (nonzero, usual) = (self.label(), self.label());
+            let (nonzero, usual) = (self.code.label(), self.code.label());
             self.put(Code::Test_rm64_r64, &[RCX.into(), RCX.into()], None)?;
-            self.jump_on(NOT_EQUAL, nonzero);
+            self.code.jump(Some(NOT_EQUAL), nonzero);
             self.word(&Word::Number(0))?;
-            self.jump(end);
-            self.place(nonzero);
+            self.code.jump(None, end);
+            self.code.place(nonzero);
             self.imm(Code::Cmp_rm64_imm8, RCX, -1)?;
-            self.jump_on(NOT_EQUAL, usual);
+            self.code.jump(Some(NOT_EQUAL), usual);
             self.copy_register(RDX, RAX)?;
             self.word(&Word::Number(0))?;
             if is_quotient {
                 self.with(Code::Sub_r64_rm64, RAX, Home::Register(RDX))?;
             }
-            self.jump(end);
-            self.place(usual);
+            self.code.jump(None, end);
+            self.code.place(usual);
         }
         self.put(Code::Cqo, &[], None)?;
         self.put(Code::Idiv_rm64, &[RCX.into()], None)?;
         // Of other signs, the quotient was rounded up, and the remainder has the sign of `rax`.
-        let exact = self.label();
+        let exact = self.code.label();
         self.put(Code::Test_rm64_r64, &[RDX.into(), RDX.into()], None)?;
-        self.jump_on(EQUAL, exact);
+        self.code.jump(Some(EQUAL), exact);
         self.copy_register(RSI, RDX)?;
         self.with(Code::Xor_r64_rm64, RSI, Home::Register(RCX))?;
         self.imm(Code::Sar_rm64_imm8, RSI, 63)?;
@@ -538,11 +514,11 @@ impl<'a> ProcedureEmitter<'a> {
             self.with(Code::And_r64_rm64, RSI, Home::Register(RCX))?;
             self.with(Code::Add_r64_rm64, RDX, Home::Register(RSI))?;
         }
-        self.place(exact);
+        self.code.place(exact);
         if !is_quotient {
             self.copy_register(RAX, RDX)?;
         }
-        self.place(end);
+        self.code.place(end);
         Ok(())
     }
 
@@ -564,15 +540,15 @@ impl<'a> ProcedureEmitter<'a> {
             if let Some(condition) = condition_of(*operator) {
                 let right = self.operands(a, b)?;
                 self.compare(right)?;
-                self.jump_on(if is_true { condition } else { condition ^ 1 }, label);
+                self.code.jump(Some(if is_true { condition } else { condition ^ 1 }), label);
                 return Ok(());
             }
             let is_both = *operator == WordOperator::And;
             if is_truth(word) && is_both == is_true {
-                let past = self.label();
+                let past = self.code.label();
                 self.branch(a, !is_true, past)?;
                 self.branch(b, is_true, label)?;
-                self.place(past);
+                self.code.place(past);
                 return Ok(());
             }
             if is_truth(word) {
@@ -582,24 +558,28 @@ impl<'a> ProcedureEmitter<'a> {
         }
         self.word(word)?;
         self.put(Code::Test_rm64_r64, &[Register::RAX.into(), Register::RAX.into()], None)?;
-        self.jump_on(if is_true { NOT_EQUAL } else { EQUAL }, label);
+        self.code.jump(Some(if is_true { NOT_EQUAL } else { EQUAL }), label);
         Ok(())
     }
 
     // --- actions ---
 
     fn actions(&mut self, actions: &[Action]) -> Result<(), String> {
-        let mut called = None;
-        for action in actions {
-            match called {
-                // What a call gave is still there.
-                Some(local) if passed_on(action) == Some(local) => self.leave_unless_zero()?,
+        let mut actions = actions.iter().peekable();
+        while let Some(action) = actions.next() {
+            let Some(local) = called_and_passed_on(action, actions.peek().copied()) else {
+                self.action(action)?;
+                continue;
+            };
+            actions.next();
+            // What the call gives is still in `rax`: nobody else may want it.
+            match action {
+                Action::Call(_, callee, arguments) if !self.is_used[local.index()] => {
+                    self.call(None, callee, arguments)?;
+                }
                 _ => self.action(action)?,
             }
-            called = match action {
-                Action::Call(result, ..) => *result,
-                _ => None,
-            };
+            self.leave_unless_zero()?;
         }
         Ok(())
     }
@@ -607,7 +587,7 @@ impl<'a> ProcedureEmitter<'a> {
     /// Leaves with what `rax` holds, unless that is 0.
     fn leave_unless_zero(&mut self) -> Result<(), String> {
         self.put(Code::Test_rm64_r64, &[Register::RAX.into(), Register::RAX.into()], None)?;
-        self.jump_on(NOT_EQUAL, EXIT);
+        self.code.jump(Some(NOT_EQUAL), EXIT);
         Ok(())
     }
 
@@ -620,35 +600,35 @@ impl<'a> ProcedureEmitter<'a> {
             }
             Action::Store(width, address, value) => self.store(*width, address, value),
             Action::If(condition, then, otherwise) => {
-                let (not, end) = (self.label(), self.label());
+                let (not, end) = (self.code.label(), self.code.label());
                 self.branch(condition, false, not)?;
                 self.actions(then)?;
                 if !otherwise.is_empty() {
-                    self.jump(end);
+                    self.code.jump(None, end);
                 }
-                self.place(not);
+                self.code.place(not);
                 self.actions(otherwise)?;
-                self.place(end);
+                self.code.place(end);
                 Ok(())
             }
             Action::Loop(body) => {
-                let (start, end) = (self.label(), self.label());
-                self.place(start);
+                let (start, end) = (self.code.label(), self.code.label());
+                self.code.place(start);
                 self.loops.push(end);
                 self.actions(body)?;
                 self.loops.pop();
-                self.jump(start);
-                self.place(end);
+                self.code.jump(None, start);
+                self.code.place(end);
                 Ok(())
             }
             Action::Break => {
                 let end = *self.loops.last().ok_or("a break outside of loops")?;
-                self.jump(end);
+                self.code.jump(None, end);
                 Ok(())
             }
             Action::Return(word) => {
                 self.word(word)?;
-                self.jump(EXIT);
+                self.code.jump(None, EXIT);
                 Ok(())
             }
             Action::Call(result, callee, arguments) => self.call(*result, callee, arguments),
@@ -661,18 +641,18 @@ impl<'a> ProcedureEmitter<'a> {
                 self.copy_register(Register::RCX, Register::RAX)?;
                 self.pop(Register::RSI)?;
                 self.pop(Register::RDI)?;
-                let none = self.label();
+                let none = self.code.label();
                 if !matches!(bytes, Word::Number(0..)) {
                     self.put(
                         Code::Test_rm64_r64,
                         &[Register::RCX.into(), Register::RCX.into()],
                         None,
                     )?;
-                    self.jump_on(LESS_EQUAL, none);
+                    self.code.jump(Some(LESS_EQUAL), none);
                 }
                 // rep movsb
-                self.bytes.extend([0xf3, 0xa4]);
-                self.place(none);
+                self.code.bytes.extend([0xf3, 0xa4]);
+                self.code.place(none);
                 Ok(())
             }
         }
@@ -781,9 +761,9 @@ impl<'a> ProcedureEmitter<'a> {
         }
         match callee {
             Callee::Procedure(name) | Callee::Kernel(name) => {
-                self.bytes.push(0xe8);
-                self.references.push((self.bytes.len(), name.clone()));
-                self.bytes.extend([0; 4]);
+                self.code.bytes.push(0xe8);
+                self.references.push((self.code.here(), name.clone()));
+                self.code.bytes.extend([0; 4]);
             }
             Callee::Address(_) => self.put(Code::Call_rm64, &[Register::RAX.into()], None)?,
         }
@@ -791,13 +771,22 @@ impl<'a> ProcedureEmitter<'a> {
         if pushed > 0 {
             self.imm(Code::Add_rm64_imm32, Register::RSP, pushed)?;
         }
-        if matches!(callee, Callee::Kernel(_) | Callee::Address(_)) && result.is_some() {
+        // Kernels of this back end write all of `rax`.
+        if matches!(callee, Callee::Address(_)) && result.is_some() {
             self.put(Code::Movsxd_r64_rm32, &[Register::RAX.into(), Register::EAX.into()], None)?;
         }
         match result {
             Some(local) => self.set(local, Register::RAX),
             None => Ok(()),
         }
+    }
+}
+
+/// The local that a call gives, if that is a fault that the next action passes on.
+fn called_and_passed_on(action: &Action, next: Option<&Action>) -> Option<LocalId> {
+    match action {
+        Action::Call(Some(local), ..) if passed_on(next?) == Some(*local) => Some(*local),
+        _ => None,
     }
 }
 
@@ -842,11 +831,17 @@ fn is_truth(word: &Word) -> bool {
     }
 }
 
+/// The lower half of a register.
+fn low_half(register: Register) -> Register {
+    Register::EAX + (register as u32 - Register::RAX as u32)
+}
+
 fn is_power(number: i32) -> bool {
     number > 0 && number.count_ones() == 1
 }
 
-/// How often locals and areas are used; in loops more than once.
+/// How often locals and areas are used; in loops more than once. A fault that is passed on at once
+/// is no use of its local.
 struct Uses {
     locals: Vec<u64>,
     areas: Vec<u64>,
@@ -855,7 +850,12 @@ struct Uses {
 impl Uses {
     fn count(&mut self, actions: &[Action], weight: u64) {
         let weighed = weight.min(1 << 40);
-        for action in actions {
+        let mut actions = actions.iter().peekable();
+        while let Some(action) = actions.next() {
+            let is_passed_on = called_and_passed_on(action, actions.peek().copied()).is_some();
+            if is_passed_on {
+                actions.next();
+            }
             action.words(&mut |word| {
                 word.walk(&mut |word| match word {
                     Word::Local(local) => self.locals[local.index()] += weighed,
@@ -864,6 +864,7 @@ impl Uses {
                 });
             });
             match action {
+                Action::Call(Some(_), ..) if is_passed_on => {}
                 Action::Set(local, _) | Action::Call(Some(local), ..) => {
                     self.locals[local.index()] += weighed;
                 }

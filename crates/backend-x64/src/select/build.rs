@@ -13,6 +13,7 @@ use backend::Isa;
 use base::{Arena, Id};
 use rustc_hash::FxHashMap;
 
+use super::constants::load_constants_once;
 use super::fold::fold_loads;
 use super::numbering::Numbering;
 use super::products::products_first;
@@ -223,6 +224,12 @@ impl Builder {
         }
         self.numbered.insert(missing, inst, value);
         value
+    }
+
+    /// Emits an instruction that shares its result with no other.
+    pub(crate) fn emit_apart(&mut self, inst: Inst, ty: RegisterType) -> VRegId {
+        let depth = self.depth();
+        self.push(inst, Some(ty), depth)
     }
 
     /// Emits an instruction without a result.
@@ -634,6 +641,7 @@ impl Builder {
         fold_loads(&mut function, has_avx512);
         products_first(&mut function, vector_registers(self.isa));
         remove_unused(&mut function);
+        load_constants_once(&mut function, vector_registers(self.isa));
         function
     }
 }

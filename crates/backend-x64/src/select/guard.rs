@@ -38,6 +38,9 @@ impl From<Mask> for LanesOn {
     }
 }
 
+/// Further than any lane is from the first, and less than the half of what 32 bits hold.
+const FAR: i64 = 1 << 30;
+
 impl Selector<'_> {
     /// `value` where the conditions hold, else `otherwise`.
     pub(crate) fn guard(
@@ -279,11 +282,16 @@ impl Selector<'_> {
             return Ok(Holds::Lanes(Mask::Constant(bits).into()));
         }
         // Far beyond any lane it does not matter how far.
-        let first = self.int(&bound);
-        let low = self.builder.int_const(-(1 << 30));
-        let high = self.builder.int_const(1 << 30);
-        let first = self.builder.int(Opcode::IntMax, &[first, low]);
-        let first = self.builder.int(Opcode::IntMin, &[first, high]);
+        let range = self.ranges.bounds(&bound);
+        let mut first = self.int(&bound);
+        if range.min < -FAR {
+            let low = self.builder.int_const(-FAR);
+            first = self.builder.int(Opcode::IntMax, &[first, low]);
+        }
+        if range.max > FAR {
+            let high = self.builder.int_const(FAR);
+            first = self.builder.int(Opcode::IntMin, &[first, high]);
+        }
         let first = self.vector_of_int(first, Lane::I32);
         let first = self.broadcast_vector(first, lanes);
         let limits: Vec<u64> = (0..lanes as i64).map(|lane| (-lane * step) as u64).collect();

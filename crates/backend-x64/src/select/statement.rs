@@ -14,7 +14,9 @@ use super::interleave::{VECTORS, is_one_store};
 use super::memory::{APART, memory_lane};
 use super::plan::short_integer;
 use super::transpose::written_out;
-use super::value::{Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier};
+use super::value::{
+    Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier, register_type,
+};
 use super::{Selector, VectorLoop};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, MadeFor, Opcode, RegisterType, VRegId};
 
@@ -171,7 +173,7 @@ impl Selector<'_> {
     fn counted(&mut self, inner: &Loop, start: Bound, trips: Bound) -> base::Result<()> {
         let innermost = !self.has_loops(&inner.body);
         let carried = self.written_slots(&inner.body);
-        let entries = self.slot_values(&carried);
+        let entries = self.entries(&carried);
         let params = self.builder.open_loop(start, trips, 1, innermost, &entries);
         self.forget_all();
         self.set_slots(&carried, &params);
@@ -336,6 +338,23 @@ impl Selector<'_> {
         for (slot, form) in slots {
             let value = self.slots[*slot].unwrap_or(*form);
             values.push(self.in_register(value, form.lanes()));
+        }
+        values
+    }
+
+    /// What a loop's carried slots begin with. Zeros are each made where they are wanted: copies of
+    /// one would keep it in a register all along, and take as long.
+    fn entries(&mut self, slots: &[(usize, Evaluated)]) -> Vec<VRegId> {
+        let mut values = Vec::with_capacity(slots.len());
+        for (slot, form) in slots {
+            let value = self.slots[*slot].unwrap_or(*form);
+            values.push(match value {
+                Evaluated::Vector(Vector { item: Item::Constant(0), lane, lanes }) => {
+                    let zero = Inst::new(Opcode::Zero, lane, &[]);
+                    self.builder.emit_apart(zero, register_type(lane, lanes))
+                }
+                value => self.in_register(value, form.lanes()),
+            });
         }
         values
     }
