@@ -358,15 +358,21 @@ impl StepWriter<'_> {
         let kernel = &self.code.module.kernels[run.kernel];
         let is_parallel = !matches!(kernel.parallel_extent().as_constant(), Some(..=1));
         let extent = self.expr(&run.extent);
-        let context = Word::from(self.context);
-        if !is_parallel {
-            let arguments = vec![context, 0.into(), extent];
-            self.writer.checked_call(Callee::Kernel(name.clone()), arguments);
-            return Ok(());
+        let (callee, words) = match is_parallel {
+            false => {
+                let words = vec![self.context.into(), 0.into(), extent];
+                (Callee::Kernel(name.clone()), words)
+            }
+            true => {
+                let grain = self.expr(&run.grain);
+                let words = vec![self.team.into(), Word::Symbol(name.clone()), extent, grain];
+                (Callee::Procedure("tilewright.parallel".to_owned()), words)
+            }
+        };
+        match backend_c::can_fault(kernel) {
+            true => self.writer.checked_call(callee, words),
+            false => self.writer.push(Action::Call(None, callee, words)),
         }
-        let grain = self.expr(&run.grain);
-        let words = vec![self.team.into(), Word::Symbol(name.clone()), extent, grain];
-        self.writer.checked_call(Callee::Procedure("tilewright.parallel".to_owned()), words);
         Ok(())
     }
 

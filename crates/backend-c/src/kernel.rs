@@ -143,6 +143,25 @@ pub(crate) fn write(
     writer.function(locations, name, &scratch)
 }
 
+/// The range that a kernel checks of a symbol when it is bound, if it checks any.
+fn checked_range(kernel: &Kernel, symbol: SymbolId) -> Option<Range> {
+    match kernel.symbols[symbol].kind {
+        SymbolKind::Value { range, .. } => range.filter(|range| *range != Range::ALL),
+        SymbolKind::Shape { .. } | SymbolKind::Loop => None,
+    }
+}
+
+/// Whether a run of a kernel may end in a fault: it binds a value of a range.
+#[must_use]
+pub fn can_fault(kernel: &Kernel) -> bool {
+    let mut found = false;
+    visit::walk(&kernel.body, &mut |stmt| {
+        found |= matches!(stmt, Stmt::Let { symbol, .. }
+            if checked_range(kernel, *symbol).is_some());
+    });
+    found
+}
+
 /// The buffers to which loops add that are marked as instructions.
 fn single_sums(kernel: &Kernel) -> BTreeSet<BufferId> {
     let mut found = BTreeSet::new();
@@ -183,7 +202,7 @@ struct Writer<'a> {
 impl Writer<'_> {
     fn function(mut self, locations: &Locations, name: String, scratch: &str) -> KernelText {
         let kernel = self.kernel;
-        let returns_fault = self.can_fault();
+        let returns_fault = can_fault(self.kernel);
         self.printer.indent();
         self.own_buffers(scratch);
         self.block(&kernel.body);
@@ -283,19 +302,7 @@ impl Writer<'_> {
 
     /// The range that running a `Let` checks, if there is anything to check.
     fn checked_range(&self, symbol: SymbolId) -> Option<Range> {
-        match self.kernel.symbols[symbol].kind {
-            SymbolKind::Value { range, .. } => range.filter(|range| *range != Range::ALL),
-            SymbolKind::Shape { .. } | SymbolKind::Loop => None,
-        }
-    }
-
-    fn can_fault(&self) -> bool {
-        let mut found = false;
-        visit::walk(&self.kernel.body, &mut |stmt| {
-            found |= matches!(stmt, Stmt::Let { symbol, .. }
-                if self.checked_range(*symbol).is_some());
-        });
-        found
+        checked_range(self.kernel, symbol)
     }
 
     fn own_buffers(&mut self, scratch: &str) {

@@ -62,7 +62,7 @@ use tensor::{DType, Kind, StagedFiles, Tensor, Value};
 
 pub use dtype::storage_type;
 pub use header::{comment_text, port_bytes, port_macros, size_macros, status_function, statuses};
-pub use kernel::local_bytes;
+pub use kernel::{can_fault, local_bytes};
 pub use layout::Weights;
 pub use names::identifier;
 pub use run::{CRun, check_c_compiler, run_models};
