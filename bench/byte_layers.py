@@ -3,11 +3,11 @@
 
     DIR/venv/bin/python bench/byte_layers.py MODEL...    DIR as made by race.py --setup
 
-What becomes integers (`QuantizeLinear`, `DynamicQuantizeLinear`, products of integers) ends a
-layer. ONNX Runtime computes all of these values, without optimisations, on random inputs; then
-Tilewright computes each of them from those in front of it as ONNX Runtime has them, so that no
-layer answers for another. Fails (status 3) if an integer is off by more than one, a sum of
-integers at all, or a float output by more than 1e-5 of the largest.
+What becomes integers (`QuantizeLinear`, `DynamicQuantizeLinear`, operators from bytes to bytes,
+products of integers) ends a layer. ONNX Runtime computes all of these values, without
+optimisations, on random inputs; then Tilewright computes each of them from those in front of it as
+ONNX Runtime has them, so that no layer answers for another. Fails (status 3) if an integer is off
+by more than one, a sum of integers at all, or a float output by more than 1e-5 of the largest.
 """
 
 import pathlib
@@ -17,7 +17,7 @@ import tempfile
 import accuracy
 import common
 
-QUANTISED = {"QuantizeLinear", "DynamicQuantizeLinear"}
+QUANTISED = ("QuantizeLinear", "DynamicQuantizeLinear", "QLinear", "QGemm")
 EXACT = {"MatMulInteger", "ConvInteger"}
 TOLERANCE = 1e-5
 
@@ -45,10 +45,11 @@ def layers(path, target, given):
 
     model = onnx.load(path)
     inputs = common.inputs_of(path, given.dim)
-    ends = [node for node in model.graph.node if node.op_type in QUANTISED | EXACT]
+    rounds = lambda node: node.op_type.startswith(QUANTISED)
+    ends = [node for node in model.graph.node if rounds(node) or node.op_type in EXACT]
     ends = [node for node in ends if not is_of_constants(node, model)]
     exact = {name for node in ends if node.op_type in EXACT for name in node.output}
-    cut = [name for node in ends if node.op_type in QUANTISED for name in node.output if name]
+    cut = [name for node in ends if rounds(node) for name in node.output if name]
     shown = cut + sorted(exact)
     outputs = [value.name for value in model.graph.output]
     row = {"layers": len(ends), "elements": 0, "differ": 0, "units": 0, "exact": 0, "floats": 0.0}
@@ -80,7 +81,7 @@ def layers(path, target, given):
 
 
 def is_of_constants(node, model):
-    return node.input[0] in {weight.name for weight in model.graph.initializer}
+    return set(node.input) <= {"", *(weight.name for weight in model.graph.initializer)}
 
 
 def given_name(name):

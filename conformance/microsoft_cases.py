@@ -36,6 +36,32 @@ class Known:
         self.value = value
 
 
+class Sparse:
+    """A matrix whose zeros are not stored: an input of ONNX Runtime's, in the file a constant, which
+    ONNX Runtime would make dense."""
+
+    def __init__(self, value):
+        self.value = value
+        self.places = np.ascontiguousarray(np.argwhere(value))
+        self.numbers = value[tuple(self.places.T)]
+
+    def fed(self):
+        device = onnxruntime.OrtDevice.make("cpu", 0)
+        made = onnxruntime.SparseTensor.sparse_coo_from_numpy
+        shape = np.array(self.value.shape, np.int64)
+        tensor = made(shape, self.numbers, self.places, device)
+        return onnxruntime.OrtValue.ort_value_from_sparse_tensor(tensor)
+
+    def proto(self, name):
+        numbers = numpy_helper.from_array(self.numbers, name)
+        places = numpy_helper.from_array(self.places, "")
+        return helper.make_sparse_tensor(numbers, places, self.value.shape)
+
+    def info(self, name):
+        kind = helper.np_dtype_to_tensor_dtype(self.value.dtype)
+        return helper.make_sparse_tensor_value_info(name, kind, self.value.shape)
+
+
 def cases(name, domain=MICROSOFT):
     """Registers a function that yields the cases of an operator: inputs, attributes and, where
     there are several, which outputs are wanted."""
@@ -324,6 +350,18 @@ def fused_matmul(name):
         yield [f(2, 3, 5), f(5, 2, 4)], {"transBatchB": 1}
         yield [f(5, 2, 3), f(2, 5, 4)], {"transBatchA": 1, "transA": 1}
         yield [f(3, 2, 6, 5), f(2, 6, 5, 4)], {"transBatchA": 1}
+
+
+@cases("SparseToDenseMatMul")
+def sparse_product():
+    for m, k, n in [(3, 5, 4), (1, 7, 9), (6, 2, 2), (16, 24, 17)]:
+        for a, b in [(0, 0), (0, 1), (1, 0), (1, 1)]:
+            # Shapes are inferred as if nothing were turned.
+            left, right = f(k if a else m, k), f(k, k if b else n)
+            left *= i(0, 2, *left.shape)
+            left[0, 0] = 1
+            attributes = {"transA": a, "transB": b} | ({"alpha": 0.5} if m == 3 else {})
+            yield [Sparse(left), right], attributes
 
 
 @cases("ConvTransposeWithDynamicPads")
@@ -924,10 +962,14 @@ def proto(name, value):
 
 def make(domain, name, label, inputs, attributes, wanted):
     """The model of a case with what is right, or none where ONNX Runtime refuses it."""
-    names, tensors = [], []
+    names, tensors, sparse = [], [], {}
     for index, value in enumerate(inputs):
         if value is None:
             names.append("")
+            continue
+        if isinstance(value, Sparse):
+            names.append(f"const_x{index}")
+            sparse[names[-1]] = value
             continue
         known = isinstance(value, Known)
         names.append(("const_" if known else "x") + str(index))
@@ -945,7 +987,9 @@ def make(domain, name, label, inputs, attributes, wanted):
     # The type of its last output follows from nothing.
     kind = TensorProto.FLOAT if name == "MultiHeadAttention" else TensorProto.UNDEFINED
     empty = [helper.make_tensor_value_info(output, kind, None) if kind else onnx.ValueInfoProto(name=output) for output in results]
-    graph = helper.make_graph([node], label, [info(tensor) for tensor in fed], empty, kept)
+    given = [info(tensor) for tensor in fed]
+    read = given + [value.info(name) for name, value in sparse.items()]
+    graph = helper.make_graph([node], label, read, empty, kept)
     sets = [helper.make_opsetid("", 21), helper.make_opsetid(MICROSOFT, 1)]
     model = helper.make_model(graph, opset_imports=sets, ir_version=10, producer_name="")
     options = onnxruntime.SessionOptions()
@@ -953,8 +997,16 @@ def make(domain, name, label, inputs, attributes, wanted):
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-    arrays = session.run(results, {tensor.name: numpy_helper.to_array(tensor) for tensor in fed})
-    del graph.initializer[:]
+    feed = {tensor.name: numpy_helper.to_array(tensor) for tensor in fed}
+    if sparse:
+        feed = {name: onnxruntime.OrtValue.ortvalue_from_numpy(array) for name, array in feed.items()}
+        feed |= {name: value.fed() for name, value in sparse.items()}
+        arrays = [value.numpy() for value in session.run_with_ort_values(results, feed)]
+    else:
+        arrays = session.run(results, feed)
+    del graph.initializer[:], graph.input[:]
+    graph.input.extend(given)
+    graph.sparse_initializer.extend(value.proto(name) for name, value in sparse.items())
     graph.initializer.extend(tensors)
     graph.initializer.extend(proto(f"expected:{output}", array) for output, array in zip(results, arrays))
     model.graph.CopyFrom(graph)

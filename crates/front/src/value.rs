@@ -287,6 +287,16 @@ impl Operand {
         (tensor.dtype() != DType::String).then(|| tensor.scalars().collect())
     }
 
+    /// The one number that all elements of a constant are, if they are, and it is one element or
+    /// integers: of a scale or zero point a part of how a model is quantised, which passes may
+    /// know.
+    pub fn same_for_all(&self) -> Option<Operand> {
+        let numbers = self.numbers()?;
+        let (first, rest) = numbers.split_first()?;
+        let known = rest.is_empty() || self.dtype().is_integer();
+        (known && rest.iter().all(|number| number == first)).then(|| Operand::of_scalar(*first))
+    }
+
     /// The first of the elements that are known of which something holds.
     pub fn first_number(&self, holds: impl Fn(f64) -> bool) -> Option<f64> {
         let holds = |number: &f64| holds(*number);

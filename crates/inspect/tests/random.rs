@@ -8,7 +8,9 @@ use base::Diagnostics;
 use inspect::LibraryChoice;
 use proptest::prelude::*;
 use tensor::{DType, Tensor, compare};
-use testkit::{GraphOptions, GraphSample, counted, graph_samples, has_c_compiler, reduce};
+use testkit::{
+    GraphOptions, GraphSample, counted, graph_samples, has_c_compiler, quantised_samples, reduce,
+};
 use tilewright::compiled::Source;
 use tilewright::{ArtifactOptions, Options, TargetChoice, Value};
 
@@ -376,6 +378,14 @@ fn convolutions_of_bytes_in_machine_code() {
 }
 
 #[test]
+fn quantised_models_in_machine_code() {
+    if runs_here() {
+        let samples = quantised_samples(12);
+        counted(config(40), LEAST_SHARE, samples, |it| check(&it, wrong_in_direct_sums));
+    }
+}
+
+#[test]
 fn machine_code_without_optimisation() {
     if runs_here() {
         let samples = graph_samples(OPTIONS);
@@ -388,5 +398,12 @@ fn sources_in_c() {
     let samples = graph_samples(OPTIONS);
     if has_c_compiler() {
         counted(config(8), LEAST_SHARE, samples, |it| check(&it, wrong_in_c));
+    }
+}
+
+#[test]
+fn quantised_models_in_c() {
+    if has_c_compiler() {
+        counted(config(8), LEAST_SHARE, quantised_samples(8), |it| check(&it, wrong_in_c));
     }
 }

@@ -8,7 +8,7 @@ use schedule::Tail;
 use sym::Expr;
 
 use crate::given::Refused;
-use crate::order::{self, Order, Reuse};
+use crate::order::{self, Order, Reuse, Side};
 use crate::point::Point;
 use crate::problem::{Axis, Problem, instructions, tuple, window};
 use crate::structure::{Access, LoopInfo, Motion};
@@ -39,9 +39,31 @@ pub(super) struct Choice {
     pub(super) rows_kept: Option<i64>,
     /// The loop over a window's terms, which is written out inside of the rows.
     pub(super) taps: Option<String>,
+    /// Other axes along which the operand of the columns stands still, all of whose elements are in
+    /// the tile: what a tile makes of that operand serves them, too.
+    pub(super) inner: Vec<usize>,
 }
 
 impl Choice {
+    /// Takes other axes of the rows into the tile, as far as registers hold their sums, where the
+    /// tile has all rows.
+    pub(super) fn take_others(&mut self, problem: &Problem, target: &Target) {
+        let whole = self.row.is_some_and(|row| problem.axes[row].last.extent == self.tile.rows);
+        let Tile { mut rows, vectors } = self.tile;
+        let others = std::mem::take(&mut self.order.others);
+        for (at, side) in others {
+            let own = &problem.axes[at].last;
+            let fits = Tile { rows: rows * own.extent, vectors }.fits(target);
+            let is_taken = whole && fits && side == Side::Rows && !own.is_free();
+            if is_taken && own.extent > 1 && problem.axes[at].update.is_some() {
+                rows *= own.extent;
+                self.inner.push(at);
+            } else {
+                self.order.others.push((at, side));
+            }
+        }
+    }
+
     /// The names of the buffers that are copied.
     pub(super) fn staged_names(&self, kernel: &Kernel) -> Vec<String> {
         self.staged.iter().map(|id| kernel.buffers[*id].name.clone()).collect()
@@ -349,6 +371,7 @@ fn candidate(
                     staged,
                     rows_kept: kept,
                     taps: taps.clone(),
+                    inner: Vec::new(),
                 },
             ));
         }

@@ -133,6 +133,7 @@ pub(super) fn inside(
     problem.copy_panels(hand.kernel(), target);
     let mut choice = choose(&problem, hand.kernel(), target, &Point::of(NAME))?;
     choice.staged.clear();
+    choice.take_others(&problem, target);
     if !problem.copied.is_empty() {
         choice.order.meet_columns_once();
     }
@@ -204,22 +205,26 @@ fn emit(
     whole_panels(hand, problem, choice);
     let staged = choice.staged_names(hand.kernel());
     let parts = split(hand, problem, choice)?;
-    let inner: Vec<String> = parts.row.iter().cloned().chain([parts.vector.clone()]).collect();
+    let others = choice.inner.iter().map(|&at| problem.axes[at].last.name.clone());
+    let others: Vec<String> = others.collect();
+    let inner: Vec<String> =
+        others.into_iter().chain(parts.row.clone()).chain([parts.vector.clone()]).collect();
     hand.reorder(&[parts.outer.clone(), inner.clone()].concat())?;
     if let Some(tile) = parts.outer.last() {
         hand.compute_at(&problem.acc, tile)?;
     }
     hand.simplify()?;
     let names = |at: usize| problem.axes[at].update.as_ref().map(|found| found.name.clone());
-    let update_inner: Vec<String> =
-        choice.row.into_iter().chain([choice.vector]).filter_map(names).collect();
+    let inner_axes = choice.inner.iter().copied().chain(choice.row).chain([choice.vector]);
+    let update_inner: Vec<String> = inner_axes.filter_map(names).collect();
     let mut reduced: Vec<String> = problem.reduced.iter().map(|found| found.name.clone()).collect();
     let mut update_inner = hand.present(&update_inner);
     // Neighbours, and what rows share of a window, are met while they are in a register: inside the
     // rows.
     let taps = choice.taps.as_ref().and_then(|taps| Some((taps.clone(), hand.extent(taps)?)));
     let written_out = taps.as_ref().map_or(1, |(_, extent)| *extent);
-    let accumulators = choice.tile.rows * choice.tile.vectors * written_out;
+    let others: i64 = choice.inner.iter().map(|&at| problem.axes[at].last.extent).product();
+    let accumulators = choice.tile.rows * choice.tile.vectors * written_out * others;
     let tuple = tuple(problem, hand.kernel()).map(|tuple| tuple.name);
     if let Some(inside) = tuple.or(taps.map(|(name, _)| name)) {
         reduced.retain(|name| *name != inside);

@@ -12,6 +12,7 @@ mod graph_function;
 mod kernel;
 pub mod mutation;
 pub mod onnx_text;
+mod quantised;
 mod reduce;
 
 pub use allocations::{BoundedAllocator, CountingAllocator};
@@ -20,4 +21,5 @@ pub use counted::{counted, demand_share, first_seed};
 pub use folder::Folder;
 pub use graph_function::{GraphOptions, GraphSample, graph_samples, random_graph};
 pub use kernel::random_kernel;
+pub use quantised::{quantised_graph, quantised_samples};
 pub use reduce::reduce;

@@ -9,12 +9,15 @@
 //! written as 23 bits and a sign, times a scale, cut into three bytes, and each of the bytes has a
 //! sum of its own. What is lost is at most 2^-22 of a block's largest number.
 //!
+//! The bytes of a number's limbs lie side by side for each block: what a tile of rows reads of one
+//! is then one piece of memory a row, however long rows are.
+//!
 //! Weights lie in panels, quads of terms side by side as instructions take them; of fewer bits,
 //! several quads in one, one behind the other in the bits of each byte.
 
 use backend::Target;
 use base::Id;
-use graph::{Built, Function, IterationSpace, Op, Rewriter, ValueId};
+use graph::{Built, Function, FunctionBuilder, IterationSpace, Op, Rewriter, ValueId};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, ScalarFunction};
 
@@ -43,9 +46,9 @@ const LEAST_SCALE: f64 = 1e-37;
 
 /// The data of a product as bytes.
 pub(super) struct Bytes {
-    /// Signed bytes, for each limb in the shape of the operand.
+    /// Signed bytes: the axes of the operand with blocks for the terms, limbs, terms of a block.
     integers: ValueId,
-    /// Factors of the limbs, in the shape of the operand with an element a block.
+    /// Factors of the limbs: the same axes but for the terms.
     scales: ValueId,
     limbs: i64,
 }
@@ -129,28 +132,24 @@ impl Stored {
         let outside = rewriter.builder.scalar(DType::I8, 0.0);
         let integers = moved(rewriter, value, &found.whole, (integer, outside))?;
         let (blocks, place) = self.shape_in_blocks(rewriter, integers, space)?;
+        let integers = rewriter.builder.reshape(integers, &blocks[..])?;
         let mut shape = blocks;
         shape.remove(place + 1);
-        let shape = [&[Expr::ONE], &shape[..]].concat();
         let mut scales = rewriter.builder.scalar(DType::F32, 1.0);
         scales = rewriter.builder.broadcast(scales, &shape[..], &[])?;
         for scale in &found.scales {
             let own = rewriter.get(scale.value);
             let own = rewriter.builder.reshape(own, &scale.shape[..])?;
-            let axes: Vec<usize> = scale.axes.iter().map(|axis| axis + 1).collect();
-            let (own, axes) = in_order(rewriter, own, &axes)?;
+            let (own, axes) = in_order(rewriter, own, &scale.axes)?;
             let own = rewriter.builder.broadcast(own, &shape[..], &axes)?;
             scales = rewriter.builder.map(scale.function, &[scales, own])?;
         }
-        let whole = rewriter.builder.shape(integers)?.to_vec();
-        let integers = rewriter.builder.reshape(integers, [&[Expr::ONE], &whole[..]].concat())?;
-        Ok(Bytes { integers, scales, limbs: 1 })
+        single(&mut rewriter.builder, place, integers, scales)
     }
 
     /// Data that are floats, each of which is cut into so many bytes, or rounded to one.
     fn cut(&self, rewriter: &mut Rewriter<'_>, space: &IterationSpace, limbs: i64) -> Built<Bytes> {
         let value = rewriter.get(rewriter.source.nodes[self.node].operands[1 - self.operand]);
-        let shape = rewriter.builder.shape(value)?.to_vec();
         let (blocks, place) = self.shape_in_blocks(rewriter, value, space)?;
         let builder = &mut rewriter.builder;
         let value = builder.reshape(value, &blocks[..])?;
@@ -165,37 +164,33 @@ impl Stored {
         let whole = builder.map(ScalarFunction::Div, &[value, repeated])?;
         let whole = builder.map(ScalarFunction::Round, &[whole])?;
         if limbs == 1 {
-            let whole = builder.cast(whole, DType::I8)?;
-            let integers = builder.reshape(whole, [&[Expr::ONE], &shape[..]].concat())?;
-            let few = [&[Expr::ONE], &builder.shape(scale)?[..]].concat();
-            let scales = builder.reshape(scale, few)?;
-            return Ok(Bytes { integers, scales, limbs });
+            let integers = builder.cast(whole, DType::I8)?;
+            return single(builder, place, integers, scale);
         }
         let whole = builder.cast(whole, DType::I32)?;
         let halves = builder.scalar(DType::I32, HALVES as f64);
         let whole = builder.map_broadcast(ScalarFunction::Add, &[whole, halves])?;
-        let whole = builder.reshape(whole, &shape[..])?;
+        let whole = terms_last(builder, place, whole)?;
         // The highest byte first.
-        let all = [&[Expr::constant(limbs)], &shape[..]].concat();
-        let behind: Vec<usize> = (1..all.len()).collect();
-        let whole = builder.broadcast(whole, &all[..], &behind)?;
+        let mut all = builder.shape(whole)?.to_vec();
+        let limb = all.len() - 1;
+        all.insert(limb, Expr::constant(limbs));
+        let others: Vec<usize> = (0..all.len()).filter(|&axis| axis != limb).collect();
+        let whole = builder.broadcast(whole, &all[..], &others)?;
         let places: Vec<i32> = (0..limbs).rev().map(|limb| 8 * limb as i32).collect();
         let places = builder.literal(tensor::Tensor::from_vec(&[places.len()], places));
-        let places = builder.broadcast(places, &all[..], &[0])?;
+        let places = builder.broadcast(places, &all[..], &[limb])?;
         let byte = builder.map(ScalarFunction::Shr, &[whole, places])?;
         let mask = builder.scalar(DType::I32, 255.0);
         let byte = builder.map_broadcast(ScalarFunction::And, &[byte, mask])?;
         let half = builder.scalar(DType::I32, 128.0);
         let byte = builder.map_broadcast(ScalarFunction::Sub, &[byte, half])?;
         let integers = builder.cast(byte, DType::I8)?;
-        let mut few = blocks;
-        few.remove(place + 1);
-        let all = [&[Expr::constant(limbs)], &few[..]].concat();
-        let behind: Vec<usize> = (1..all.len()).collect();
-        let scale = builder.broadcast(scale, &all[..], &behind)?;
+        all.pop();
+        let scale = builder.broadcast(scale, &all[..], &others[..limb])?;
         let factors: Vec<f32> = (0..limbs).rev().map(|limb| (8.0 * limb as f32).exp2()).collect();
         let factors = builder.literal(tensor::Tensor::from_vec(&[factors.len()], factors));
-        let factors = builder.broadcast(factors, &all[..], &[0])?;
+        let factors = builder.broadcast(factors, &all[..], &[limb])?;
         let scales = builder.map(ScalarFunction::Mul, &[scale, factors])?;
         Ok(Bytes { integers, scales, limbs })
     }
@@ -214,6 +209,7 @@ impl Stored {
         let own = Stored { vector: self.vector + 1, accumulator: DType::I32, ..self.clone() };
         let mut contraction = own.contraction(rewriter, &space);
         contraction.operands[number].value = data.integers;
+        limbs_behind(&mut contraction.space, number);
         let (integers, shift) = self.unsigned(rewriter)?;
         let shape = self.in_blocks(&rewriter.builder.shape(integers)?, &space);
         contraction.operands[self.operand].value = rewriter.builder.reshape(integers, shape)?;
@@ -249,12 +245,10 @@ impl Stored {
             sums = rewriter.builder.map(ScalarFunction::Sub, &[sums, share])?;
         }
         let sums = rewriter.builder.cast(sums, DType::F32)?;
-        let term = SymbolId::new(parts.space.parallel);
-        let axis = |own: &Expr| match own.contains(term) {
-            true => Some(parts.block),
-            false => Some(own.as_symbol()?.index()),
-        };
-        let axes = parts.space.operands[number].iter().map(axis).collect::<Option<Vec<usize>>>();
+        let axis = |own: &Expr| Some(own.as_symbol()?.index());
+        let behind = parts.space.operands[number].split_last();
+        let (_, without_terms) = behind.ok_or("data without terms")?;
+        let axes = without_terms.iter().map(axis).collect::<Option<Vec<usize>>>();
         let axes = axes.ok_or("data that are not walked")?;
         let (few_scales, axes) = in_order(rewriter, data.scales, &axes)?;
         let scales = rewriter.builder.broadcast(few_scales, &result[..], &axes)?;
@@ -379,4 +373,39 @@ fn with_limbs(space: &IterationSpace, data: usize, limbs: i64) -> IterationSpace
     operands[data].insert(0, IterationSpace::axis(0));
     let extents = [&[Expr::constant(limbs)], &space.extents[..]].concat();
     IterationSpace { extents, parallel: space.parallel + 1, operands }
+}
+
+/// Has an operand with limbs in front be read as its bytes lie: limbs and terms last.
+fn limbs_behind(space: &mut IterationSpace, operand: usize) {
+    let [block, term] = [0, 1].map(|behind| IterationSpace::axis(space.parallel + behind));
+    let [limb, others @ ..] = &space.operands[operand][..] else { return };
+    let is_summed = |own: &Expr| own.contains(SymbolId::new(space.parallel + 1));
+    let own = |own: &Expr| if is_summed(own) { block.clone() } else { own.clone() };
+    let index = others.iter().map(own).chain([limb.clone(), term]).collect();
+    space.operands[operand] = index;
+}
+
+/// Integers in blocks with the axis of their terms last.
+fn terms_last(builder: &mut FunctionBuilder, place: usize, integers: ValueId) -> Built {
+    let rank = builder.shape(integers)?.len();
+    let others = (0..rank).filter(|axis| *axis != place + 1);
+    let order: Vec<usize> = others.chain([place + 1]).collect();
+    builder.transpose(integers, &order)
+}
+
+/// Data in one limb.
+fn single(
+    builder: &mut FunctionBuilder,
+    place: usize,
+    integers: ValueId,
+    scales: ValueId,
+) -> Built<Bytes> {
+    let integers = terms_last(builder, place, integers)?;
+    let mut shape = builder.shape(integers)?.to_vec();
+    let terms = shape.len() - 1;
+    shape.insert(terms, Expr::ONE);
+    let integers = builder.reshape(integers, &shape[..])?;
+    shape.pop();
+    let scales = builder.reshape(scales, &shape[..])?;
+    Ok(Bytes { integers, scales, limbs: 1 })
 }

@@ -8,6 +8,7 @@ mod indexing;
 mod movement;
 mod normalization;
 mod products;
+mod quantised;
 mod reductions;
 mod resize;
 mod table;

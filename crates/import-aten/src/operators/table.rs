@@ -5,7 +5,7 @@ use tensor::{Reduction, ScalarFunction as F};
 use super::resize::Between;
 use super::{
     Lower, Operator, arithmetic, attention, creation, indexing, movement, normalization, products,
-    reductions, resize, windows,
+    quantised, reductions, resize, windows,
 };
 use crate::derivative::by_arguments;
 
@@ -347,4 +347,19 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.scalar_tensor", "default", creation::scalar),
     row("aten.zeros", "default", |node, graph| creation::constant(node, graph, false)),
     row("aten.zeros_like", "default", |node, graph| creation::constant(node, graph, false)),
+    // --- quantised numbers ---
+    row("quantized_decomposed.quantize_per_tensor", "default tensor tensor2", quantised::quantise),
+    row(
+        "quantized_decomposed.dequantize_per_tensor",
+        "default tensor tensor2",
+        quantised::dequantise,
+    ),
+    row("quantized_decomposed.quantize_per_channel", "default", quantised::quantise_along),
+    row("quantized_decomposed.dequantize_per_channel", "default", quantised::dequantise_along),
+    row("quantized_decomposed.choose_qparams", "tensor", |node, graph| {
+        quantised::choose_range(node, graph, false)
+    }),
+    row("quantized_decomposed.choose_qparams_symmetric", "tensor", |node, graph| {
+        quantised::choose_range(node, graph, true)
+    }),
 ];

@@ -17,11 +17,24 @@ pub(super) fn check_scale(scale: &Operand) -> Accepted<()> {
     }
 }
 
+/// Refuses scales of quantised numbers that no quantiser writes. Where each block has one, some
+/// have the number farthest from zero become the least integer, so that scales have its sign, and
+/// blocks of zeros have zero.
+fn check_factors(node: &Node<'_>, scale: &Operand) -> Accepted<()> {
+    if node.int("block_size", 0)? == 0 {
+        return check_scale(scale);
+    }
+    match scale.first_number(|number| !number.is_finite()) {
+        Some(number) => Err(unsupported(format!("a scale is {number}, which is not finite"))),
+        None => Ok(()),
+    }
+}
+
 /// A scale or zero point under the shape of what it belongs to.
 fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> Accepted<Operand> {
     let single = value.shape().iter().all(Expr::is_one);
     if single && value.rank() <= 1 {
-        let number = match same_for_all(value) {
+        let number = match value.same_for_all() {
             Some(number) => number,
             None => graph.reshape(value, &[])?,
         };
@@ -39,18 +52,9 @@ fn spread(node: &Node<'_>, graph: &mut Graph, value: &Operand, x: &Operand) -> A
     repeat_blocks(graph, value, axis, block, x.shape())
 }
 
-/// The one number that a constant scale or zero point is, if it is one, for all channels: a part of
-/// how a model is quantised, which passes may know.
-fn same_for_all(value: &Operand) -> Option<Operand> {
-    let numbers = value.numbers()?;
-    let (first, rest) = numbers.split_first()?;
-    let known = rest.is_empty() || value.dtype().is_integer();
-    (known && rest.iter().all(|number| number == first)).then(|| Operand::of_scalar(*first))
-}
-
 /// Whether a zero point is a constant zero, which adding would only clear the sign of zeros.
 fn is_zero(value: &Operand) -> bool {
-    let number = same_for_all(value).and_then(|number| number.known()?.first()?.constant());
+    let number = value.same_for_all().and_then(|number| number.known()?.first()?.constant());
     number.is_some_and(|number| number.bits() == 0)
 }
 
@@ -64,7 +68,7 @@ fn spread_zero_point(
 ) -> Accepted<Operand> {
     let wide = graph.cast(value, dtype)?;
     let spread = spread(node, graph, &wide, x)?;
-    let Some(number) = same_for_all(value) else { return Ok(spread) };
+    let Some(number) = value.same_for_all() else { return Ok(spread) };
     let number = graph.cast(&number, dtype)?;
     graph.broadcast_to(&number, x.shape())
 }
@@ -122,7 +126,7 @@ pub(super) fn quantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 /// Quantised numbers to numbers.
 pub(super) fn dequantize(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let (x, scale) = (node.input(0)?, node.input(1)?);
-    check_scale(scale)?;
+    check_factors(node, scale)?;
     let given = if scale.dtype() == DType::F8E8M0 { DType::F32 } else { scale.dtype() };
     let dtype = node.dtype("output_dtype", given)?;
     let wide = graph.cast(x, DType::F32)?;
@@ -177,7 +181,7 @@ pub(super) fn centred(
     let Some(given) = zero_point else { return Ok(value) };
     let zero_point = graph.cast(given, DType::I32)?;
     let mut zero_point = per_axis(graph, &zero_point, value.shape(), axis)?;
-    if let Some(number) = same_for_all(given) {
+    if let Some(number) = given.same_for_all() {
         let number = graph.cast(&number, DType::I32)?;
         zero_point = graph.broadcast_to(&number, value.shape())?;
     }
@@ -191,7 +195,7 @@ pub(super) fn per_axis(
     shape: &[Expr],
     axis: usize,
 ) -> Accepted<Operand> {
-    let known = same_for_all(value).filter(|_| value.shape().iter().all(Expr::is_one));
+    let known = value.same_for_all().filter(|_| value.shape().iter().all(Expr::is_one));
     match value.shape() {
         [] | [_] if let Some(number) = known => graph.broadcast_to(&number, shape),
         [] => graph.broadcast_to(value, shape),
