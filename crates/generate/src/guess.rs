@@ -6,7 +6,8 @@
 //! distribution (Leviathan, Kalman and Matias, "Fast Inference from Transformers via Speculative
 //! Decoding", 2023, with proposals of one token): the same seed chooses the same tokens.
 //!
-//! Invariant: guesses decide how long a text takes, never what it is.
+//! Invariant: guesses decide how long a text takes, never what it is but for rounding: runs of
+//! several tokens may add up in another order than runs of one.
 
 use base::{Diagnostic, Result, codes};
 
