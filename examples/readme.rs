@@ -1,4 +1,4 @@
-//! The README's examples of programs: each runs, and prints what stands there.
+//! The examples of programs in the README and the book: each runs, and prints what stands there.
 #![cfg(all(
     feature = "pictures",
     feature = "sentences",
@@ -25,29 +25,54 @@ fn example(name: &str) -> PathBuf {
     profile.join("examples").join(name)
 }
 
-#[test]
-fn programs_print_what_the_readme_says() {
-    let text = std::fs::read_to_string(root().join("README.md")).expect("the README");
-    let folder = TemporaryFolder::new().expect("a folder");
-    std::os::unix::fs::symlink(root().join("models"), folder.path().join("models"))
-        .expect("a link");
-    let mut run = 0;
+/// Runs the examples of a page in a folder; what each of them said, by its name.
+fn programs_of(page: &str, folder: &Path) -> Vec<(String, String)> {
+    let text = std::fs::read_to_string(root().join(page)).expect("a page");
+    std::os::unix::fs::symlink(root().join("models"), folder.join("models")).expect("a link");
+    let mut run = Vec::new();
     for command in console_commands(&text) {
         let words: Vec<&str> = command.words.iter().map(String::as_str).collect();
         if words.first() != Some(&"cargo") {
             continue;
         }
         let place = words.iter().position(|word| *word == "--example").expect("an example");
-        let [_, name, "--", arguments @ ..] = &words[place..] else { panic!("{words:?}") };
+        let (name, arguments) = match &words[place..] {
+            [_, name, "--", arguments @ ..] => (*name, arguments),
+            [_, name] => (*name, &[][..]),
+            _ => panic!("{words:?}"),
+        };
         let (said, status) =
-            printed(Command::new(example(name)).args(arguments).current_dir(folder.path()));
+            printed(Command::new(example(name)).args(arguments).current_dir(folder));
         assert!(status.success(), "{name}: {status}\n{said}");
         command.check(&said).unwrap_or_else(|found| panic!("{found}"));
-        run += 1;
+        run.push((name.to_owned(), said));
     }
-    assert_eq!(run, 2);
+    run
+}
+
+#[test]
+fn programs_print_what_the_readme_says() {
+    let folder = TemporaryFolder::new().expect("a folder");
+    assert_eq!(programs_of("README.md", folder.path()).len(), 2);
     let drawn = image::open(folder.path().join("boxes.png")).expect("the picture with boxes");
     assert_eq!(drawn.into_rgb8().get_pixel(179, 100).0, [0, 255, 0]);
+}
+
+#[test]
+fn programs_print_what_the_page_on_derivatives_says() {
+    let folder = TemporaryFolder::new().expect("a folder");
+    let run = programs_of("docs/differentiation.md", folder.path());
+    assert_eq!(run.len(), 4);
+    // Figures of the page stand for any: those that count are checked here.
+    let number_before = |name: &str, word: &str| -> f64 {
+        let (_, said) = run.iter().find(|(other, _)| other == name).expect("an example");
+        let words: Vec<&str> = said.split_whitespace().collect();
+        let place = words.iter().rposition(|other| *other == word).expect("the word");
+        words[place - 1].parse().expect("a number")
+    };
+    assert!(number_before("train", "right:") >= 354.0, "fewer than `models/digits` reads rightly");
+    assert!(number_before("tree", "right") >= 195.0, "of 200 formulas");
+    assert!(number_before("orbit", "after") <= 1e-3, "of a mean square of 6.5");
 }
 
 #[test]

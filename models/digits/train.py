@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Trains the digits classifier and writes digits.onnx, test_images.npy and test_labels.npy.
+"""Trains the digits classifier and writes digits.onnx and the images and labels beside it.
 
 Needs torch, onnx, onnxscript, onnxruntime, scikit-learn and numpy. Everything random follows SEED, so
 that the same versions give the same files. Takes about a minute on one core.
@@ -130,6 +130,8 @@ def main():
     parser.add_argument("--check", action="store_true", help="do not train, only check the files")
     if not parser.parse_args().check:
         train_images, test_images, train_labels, test_labels = digits()
+        np.save(HERE / "train_images.npy", (train_images * 16.0).astype(np.uint8))
+        np.save(HERE / "train_labels.npy", train_labels.astype(np.uint8))
         np.save(HERE / "test_images.npy", test_images)
         np.save(HERE / "test_labels.npy", test_labels)
         export(train(train_images, train_labels), HERE / "digits.onnx")

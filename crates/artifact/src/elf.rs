@@ -12,6 +12,9 @@ use std::io::{self, Write};
 use crate::image::{Image, Section};
 
 const PAGE: u64 = 4096;
+/// A huge page. A segment that begins at a multiple of one, in the file as in memory, is mapped in
+/// such where the system keeps the file in them.
+const HUGE_PAGE: u64 = 2 << 20;
 const HEADER_BYTES: u64 = 64;
 const SEGMENT_BYTES: u64 = 56;
 pub(crate) const SYMBOL_BYTES: u64 = 24;
@@ -301,7 +304,9 @@ impl<'a> SharedLibrary<'a> {
         // Of the table the rest of its page, too, so that all of that becomes read-only.
         let dynamic = (dynamic_at, dynamic_address);
         let page = (dynamic_bytes, PAGE - dynamic_at % PAGE);
-        front.segment(LOAD, READ, at(0), same(data_at + data_bytes), PAGE);
+        let read_bytes = data_at + data_bytes;
+        let alignment = if read_bytes >= HUGE_PAGE { HUGE_PAGE } else { PAGE };
+        front.segment(LOAD, READ, at(0), same(read_bytes), alignment);
         front.segment(LOAD, READ | EXECUTE, (code_at, code_address), same(code_bytes), PAGE);
         front.segment(LOAD, READ | WRITE, dynamic, page, PAGE);
         front.segment(DYNAMIC, READ | WRITE, dynamic, same(dynamic_bytes), 8);

@@ -290,13 +290,20 @@ impl StepWriter<'_> {
             self.writer.push(Action::Copy { destination, source, bytes: run.into() });
             return;
         }
-        let rows = Word::Symbol(moves_of(&self.writer.procedure.name)) + self.moves.len() as i64;
+        let mut rows: Vec<u8> = Vec::new();
         for axis in axes {
             let steps = [axis.from, axis.to].map(|step| i64::from(step) * element);
             for word in [i64::from(axis.extent), steps[0], steps[1]] {
-                self.moves.extend(word.to_le_bytes());
+                rows.extend(word.to_le_bytes());
             }
         }
+        // Moves along the same axes are told by the same rows.
+        let known = self.moves.windows(rows.len()).step_by(8).position(|known| known == rows);
+        let at = known.map_or(self.moves.len(), |number| 8 * number);
+        if known.is_none() {
+            self.moves.extend(rows);
+        }
+        let rows = Word::Symbol(moves_of(&self.writer.procedure.name)) + at as i64;
         let words = vec![rows, (axes.len() as i64).into(), run.into(), source, destination];
         let callee = Callee::Procedure("tilewright.move".to_owned());
         self.writer.push(Action::Call(None, callee, words));

@@ -1,9 +1,12 @@
-//! Derivatives of graph functions, as nodes of the same primitives.
+//! Derivatives of graph functions, and functions of many at once, as nodes of the same primitives.
 //!
 //! Reverse mode: from the *cotangent* of a value (the derivative of what is differentiated by that
 //! value, of its shape and type) each node's rule makes the cotangents of its operands. A rule is a
 //! line of `scalar` for a scalar function, or a function of `movement`, `sums` and `regions` for a
 //! primitive; all of them are linear in the cotangent. Integers and booleans have none.
+//!
+//! Forward mode (`forward`) has no rules of its own but for regions: it comes of those twice.
+//! Vectorisation (`vectorise`) gives values a new first axis.
 //!
 //! Where a function is not differentiable, the derivative is that of one side or a mean of both
 //! (`abs` at 0 has 0, equal operands of `max` share). Source: Griewank and Walther, "Evaluating
@@ -11,34 +14,40 @@
 //!
 //! What is made may hold much that nothing reads; `graph-opt` tidies it like any other nodes.
 
+mod forward;
 mod movement;
 mod regions;
 mod scalar;
 mod sums;
+mod vectorise;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use graph::{Function, FunctionBuilder, Node, NodeId, Op, Type, ValueId};
+use graph::{Function, FunctionBuilder, Node, NodeId, Op, RegionId, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction};
 
-/// Why there is no derivative.
+pub use forward::tangents;
+use vectorise::stacked;
+pub use vectorise::vectorised;
+
+/// Why a function has no derivative, or cannot be vectorised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoDerivative {
+pub struct TransformRefusal {
     /// The place of the node in the user's model.
     pub place: String,
     /// What is in the way.
     pub reason: String,
 }
 
-impl fmt::Display for NoDerivative {
+impl fmt::Display for TransformRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.place, self.reason)
     }
 }
 
-impl std::error::Error for NoDerivative {}
+impl std::error::Error for TransformRefusal {}
 
 /// Appends the gradients of `value`, with a cotangent of its type, by each of `sources`, all of
 /// them of the innermost open region; a source on which the value does not depend gets zeros. Nodes
@@ -52,7 +61,7 @@ pub fn gradients(
     value: ValueId,
     cotangent: ValueId,
     sources: &[ValueId],
-) -> Result<Vec<ValueId>, NoDerivative> {
+) -> Result<Vec<ValueId>, TransformRefusal> {
     let last = builder.open_region_nodes().len();
     let mut reverse = Reverse::new(builder, sources);
     reverse.seed(value, cotangent)?;
@@ -69,7 +78,7 @@ pub fn gradient(
     function: &Function,
     result: usize,
     parameters: &[usize],
-) -> Result<Function, NoDerivative> {
+) -> Result<Function, TransformRefusal> {
     let value = function.results()[result];
     let sources: Vec<ValueId> =
         parameters.iter().map(|&number| function.parameters()[number]).collect();
@@ -84,8 +93,121 @@ pub fn gradient(
     Ok(builder.finish(results))
 }
 
-fn nowhere(reason: String) -> NoDerivative {
-    NoDerivative { place: "gradient".to_owned(), reason }
+/// A function whose parameters are those of `function`, then the tangents of those of these
+/// numbers, and whose results are those of `function`, then the tangents of its float results.
+///
+/// # Errors
+/// The first node on the way that has no derivative.
+pub fn tangent(function: &Function, parameters: &[usize]) -> Result<Function, TransformRefusal> {
+    let mut builder = FunctionBuilder::extend(function.clone());
+    let mut sources = Vec::new();
+    for &number in parameters {
+        let value = function.parameters()[number];
+        let name = format!("tangent of {}", function.parameter_names[number]);
+        sources.push((value, builder.parameter(name, function.ty(value).clone())));
+    }
+    let found = tangents(&mut builder, 0, function.results(), &sources)?;
+    let named = function.result_names.iter().zip(&found);
+    let mut results: Vec<(String, ValueId)> =
+        named.clone().map(|(name, (value, _))| (name.clone(), *value)).collect();
+    let tangents = named.filter(|(_, (value, _))| is_float(&builder, *value));
+    results.extend(tangents.map(|(name, (_, tangent))| (format!("tangent of {name}"), *tangent)));
+    Ok(builder.finish(results))
+}
+
+/// A function of many at once: its parameters of these numbers, and all of its results, have a new
+/// first axis of this extent.
+///
+/// # Errors
+/// The first node on the way that cannot be vectorised.
+pub fn vectorise(
+    function: &Function,
+    extent: &Expr,
+    parameters: &[usize],
+) -> Result<Function, TransformRefusal> {
+    let mut builder = FunctionBuilder::extend(function.clone());
+    let mut sources = Vec::new();
+    let mut own = Vec::new();
+    for (number, &value) in function.parameters().iter().enumerate() {
+        if !parameters.contains(&number) {
+            own.push(value);
+            continue;
+        }
+        let name = function.parameter_names[number].clone();
+        let ty = stacked(function.ty(value), extent).map_err(nowhere)?;
+        let many = builder.parameter(name, ty);
+        sources.push((value, many));
+        own.push(many);
+    }
+    let results = vectorised(&mut builder, 0, extent, function.results(), &sources)?;
+    let whole =
+        builder.finish(function.result_names.iter().cloned().zip(results.clone()).collect());
+    let mut part = whole.part(own, results);
+    part.parameter_names.clone_from(&function.parameter_names);
+    part.result_names.clone_from(&function.result_names);
+    part.assumptions.clone_from(&function.assumptions);
+    Ok(part)
+}
+
+fn nowhere(reason: String) -> TransformRefusal {
+    TransformRefusal { place: "the function".to_owned(), reason }
+}
+
+/// What a node of a region says, for the node that has the region.
+fn inside(found: TransformRefusal) -> String {
+    format!("at {}: {}", found.place, found.reason)
+}
+
+/// The nodes of the innermost open region, from the one of number `first` on, that these values
+/// need.
+fn needed(builder: &FunctionBuilder, first: usize, values: &[ValueId]) -> Vec<NodeId> {
+    let function = builder.function();
+    let mut wanted: BTreeSet<ValueId> = values.iter().copied().collect();
+    let mut nodes = Vec::new();
+    for &id in builder.open_region_nodes()[first..].iter().rev() {
+        if function.nodes[id].results.iter().any(|result| wanted.contains(result)) {
+            wanted.extend(function.reads(id));
+            nodes.push(id);
+        }
+    }
+    nodes.reverse();
+    nodes
+}
+
+/// Whether each result of a region depends on marked values, where `can` says that results do; what
+/// depends on them in it is marked, too. Of a node with regions all results depend on all it reads.
+fn spread(
+    builder: &FunctionBuilder,
+    region: RegionId,
+    marked: &mut BTreeSet<ValueId>,
+    can: fn(&FunctionBuilder, ValueId) -> bool,
+) -> Vec<bool> {
+    let region = &builder.function().regions[region];
+    for &node in &region.nodes {
+        mark(builder, node, marked, can);
+    }
+    region.results.iter().map(|result| marked.contains(result)).collect()
+}
+
+/// Marks the results of a node that depend on marked values.
+fn mark(
+    builder: &FunctionBuilder,
+    node: NodeId,
+    marked: &mut BTreeSet<ValueId>,
+    can: fn(&FunctionBuilder, ValueId) -> bool,
+) {
+    let function = builder.function();
+    if function.reads(node).iter().any(|value| marked.contains(value)) {
+        let results = function.nodes[node].results.iter().copied();
+        marked.extend(results.filter(|&value| can(builder, value)));
+    }
+}
+
+/// Whether a copy of a node with regions would define symbols once more.
+fn changes_extents(function: &Function, id: NodeId) -> bool {
+    let mut regions = function.nodes[id].regions.iter();
+    !function.symbols_defined_by(id).is_empty()
+        || regions.any(|&region| function.has_interpreted(region))
 }
 
 /// The number throughout a value of the type and shape of another.
@@ -103,11 +225,11 @@ pub(crate) struct Reverse<'b> {
     /// Values that depend on a source.
     active: BTreeSet<ValueId>,
     /// Sums of the cotangents found so far.
-    cotangents: BTreeMap<ValueId, ValueId>,
+    pub(crate) cotangents: BTreeMap<ValueId, ValueId>,
 }
 
 impl<'b> Reverse<'b> {
-    fn new(builder: &'b mut FunctionBuilder, sources: &[ValueId]) -> Reverse<'b> {
+    pub(crate) fn new(builder: &'b mut FunctionBuilder, sources: &[ValueId]) -> Reverse<'b> {
         let mut active: BTreeSet<ValueId> = sources.iter().copied().collect();
         active.retain(|&source| is_float(builder, source));
         Reverse { builder, active, cotangents: BTreeMap::new() }
@@ -118,12 +240,12 @@ impl<'b> Reverse<'b> {
         self.active.contains(&value)
     }
 
-    fn seed(&mut self, value: ValueId, cotangent: ValueId) -> Result<(), NoDerivative> {
+    fn seed(&mut self, value: ValueId, cotangent: ValueId) -> Result<(), TransformRefusal> {
         self.add(value, cotangent).map_err(nowhere)
     }
 
     /// Adds to a value's cotangent.
-    fn add(&mut self, value: ValueId, more: ValueId) -> graph::Built<()> {
+    pub(crate) fn add(&mut self, value: ValueId, more: ValueId) -> graph::Built<()> {
         let sum = match self.cotangents.get(&value) {
             Some(&so_far) => self.builder.map(ScalarFunction::Add, &[so_far, more])?,
             None => more,
@@ -133,7 +255,7 @@ impl<'b> Reverse<'b> {
     }
 
     /// A source's cotangent; zeros if nothing depends on it.
-    fn result(&mut self, source: ValueId) -> Result<ValueId, NoDerivative> {
+    fn result(&mut self, source: ValueId) -> Result<ValueId, TransformRefusal> {
         match self.cotangents.get(&source) {
             Some(&cotangent) => Ok(cotangent),
             None => constant(self.builder, source, 0.0).map_err(nowhere),
@@ -141,10 +263,10 @@ impl<'b> Reverse<'b> {
     }
 
     /// Goes through nodes of the open region, backwards.
-    fn sweep(&mut self, nodes: std::ops::Range<usize>) -> Result<(), NoDerivative> {
+    pub(crate) fn sweep(&mut self, nodes: std::ops::Range<usize>) -> Result<(), TransformRefusal> {
         let nodes: Vec<NodeId> = self.builder.open_region_nodes()[nodes].to_vec();
         for &node in &nodes {
-            self.mark(node);
+            mark(self.builder, node, &mut self.active, is_float);
         }
         for &node in nodes.iter().rev() {
             self.node(node)?;
@@ -152,19 +274,7 @@ impl<'b> Reverse<'b> {
         Ok(())
     }
 
-    /// Marks the results of a node that depend on a source.
-    fn mark(&mut self, node: NodeId) {
-        let function = self.builder.function();
-        let node = &function.nodes[node];
-        let reads = node.operands.iter().any(|operand| self.active.contains(operand))
-            || function.captures(&node.regions).iter().any(|value| self.active.contains(value));
-        if reads {
-            let results = node.results.clone();
-            self.active.extend(results.into_iter().filter(|&value| is_float(self.builder, value)));
-        }
-    }
-
-    fn node(&mut self, id: NodeId) -> Result<(), NoDerivative> {
+    fn node(&mut self, id: NodeId) -> Result<(), TransformRefusal> {
         let node = self.builder.function().nodes[id].clone();
         let cotangents: Vec<Option<ValueId>> =
             node.results.iter().map(|result| self.cotangents.get(result).copied()).collect();
@@ -184,28 +294,20 @@ impl<'b> Reverse<'b> {
                 }
                 Ok(())
             }),
-            false if self.changes_extents(id) => {
+            false if changes_extents(self.builder.function(), id) => {
                 let name = node.op.name();
                 Err(format!("`{name}` cannot be differentiated: it computes extents"))
             }
             false => self.regions(&node, &cotangents),
         };
-        pulled.map_err(|reason| NoDerivative {
+        pulled.map_err(|reason| TransformRefusal {
             place: self.builder.function().locations.describe(node.location),
             reason,
         })
     }
 
-    /// Whether a copy of a node with regions would define symbols once more.
-    fn changes_extents(&self, id: NodeId) -> bool {
-        let function = self.builder.function();
-        let mut regions = function.nodes[id].regions.iter();
-        !function.symbols_defined_by(id).is_empty()
-            || regions.any(|&region| function.has_interpreted(region))
-    }
-
     /// The rule of a primitive without regions, one result of which has a cotangent.
-    fn pull(&mut self, node: &Node, cotangents: &[Option<ValueId>]) -> Pulled {
+    pub(crate) fn pull(&mut self, node: &Node, cotangents: &[Option<ValueId>]) -> Pulled {
         let cotangent = cotangents[0];
         let own = |what: &str| Err(format!("`{what}` cannot be differentiated"));
         let Some(g) = cotangent else { return own(node.op.name()) };
@@ -226,7 +328,7 @@ impl<'b> Reverse<'b> {
                 self.contract(space, *accumulator, &node.operands, g)
             }
             Op::Reduce { space, reduction, .. } => self.reduce(space, *reduction, node, g),
-            Op::Cumulate { .. } => self.cumulate(&node.op, g),
+            Op::Cumulate { .. } => self.cumulate(&node.op, node.operands[0], g),
             Op::Sort { axis, .. } => self.sort(*axis, node, g),
             // Without float operands, or with integer results alone: never reached.
             Op::Literal(_)

@@ -7,6 +7,14 @@ use tensor::{DType, Reduction, Scalar, ScalarFunction as F};
 
 use crate::{Pulled, Reverse};
 
+/// Factors of products.
+struct Factors {
+    /// Ones in the place of zeros.
+    rest: ValueId,
+    /// Ones where zeros are, else zeros.
+    zeros: ValueId,
+}
+
 impl Reverse<'_> {
     /// What is repeated collects its copies.
     pub(crate) fn broadcast(&mut self, axes: &[usize], operand: ValueId, g: ValueId) -> Pulled {
@@ -182,11 +190,53 @@ impl Reverse<'_> {
                 let kept = self.apply(F::Select, &[stays, share, zero])?;
                 (kept, self.apply(F::Select, &[comes, own, zeros])?)
             }
+            Some(Reduction::Product) => {
+                // The product of the other factors: of all that are not zero, if no other is zero.
+                let data_rest = self.factors(data)?;
+                let update_rest = self.factors(updates)?;
+                let sum = Some(Reduction::Sum);
+                let product = Some(Reduction::Product);
+                let zeros =
+                    self.scattered(&node.op, data_rest.zeros, update_rest.zeros, indices, sum)?;
+                let others =
+                    self.scattered(&node.op, data_rest.rest, update_rest.rest, indices, product)?;
+                let own = self.product_of_others(data, others, zeros, g)?;
+                let others = self.written(&node.op, others, indices)?;
+                let zeros = self.written(&node.op, zeros, indices)?;
+                let g = self.written(&node.op, g, indices)?;
+                (own, self.product_of_others(updates, others, zeros, g)?)
+            }
             Some(reduction) => return Err(format!("a scattered {reduction} has no derivative")),
         };
         let mut pulled = vec![None; node.operands.len()];
         (pulled[0], pulled[1]) = (Some(data), Some(updates));
         Ok(pulled)
+    }
+
+    fn factors(&mut self, value: ValueId) -> graph::Built<Factors> {
+        let (zero, one) = (self.number(value, 0.0)?, self.number(value, 1.0)?);
+        let is_zero = self.apply(F::Eq, &[value, zero])?;
+        let rest = self.apply(F::Select, &[is_zero, one, value])?;
+        let dtype = self.dtype(value)?;
+        Ok(Factors { rest, zeros: self.builder.cast(is_zero, dtype)? })
+    }
+
+    /// The cotangent of a factor, given the product of all that are not zero, and the number of
+    /// zeros.
+    fn product_of_others(
+        &mut self,
+        factor: ValueId,
+        product: ValueId,
+        zeros: ValueId,
+        g: ValueId,
+    ) -> graph::Built {
+        let own = self.factors(factor)?;
+        let rest = self.div(product, own.rest)?;
+        let others = self.apply(F::Sub, &[zeros, own.zeros])?;
+        let zero = self.number(g, 0.0)?;
+        let is_alone = self.apply(F::Eq, &[others, zero])?;
+        let rest = self.apply(F::Select, &[is_alone, rest, zero])?;
+        self.mul(g, rest)
     }
 
     /// The row-major number of each element.

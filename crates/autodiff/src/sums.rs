@@ -6,11 +6,12 @@
 //! a cotangent with gaps between its elements if the axis is stepped over (a convolution's gradient
 //! is a convolution). Else the products are formed and scattered.
 
-use graph::{IterationSpace, Node, Op, ValueId};
+use graph::{IterationSpace, Node, Op, TensorType, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
 
-use crate::{Pulled, Reverse};
+use crate::regions::counter;
+use crate::{Pulled, Reverse, gradients, inside};
 
 /// A value and where a point of the space reads it.
 #[derive(Clone)]
@@ -112,16 +113,34 @@ impl Reverse<'_> {
         self.builder.reshape(rest, &space.extents)
     }
 
-    pub(crate) fn cumulate(&mut self, op: &Op, g: ValueId) -> Pulled {
+    pub(crate) fn cumulate(&mut self, op: &Op, operand: ValueId, g: ValueId) -> Pulled {
         let Op::Cumulate { axis, reduction, exclusive, reverse } = *op else {
             return Err(format!("`{}` is no running reduction", op.name()));
         };
-        match reduction {
-            Reduction::Sum => {
-                Ok(vec![Some(self.builder.cumulate(g, axis, reduction, exclusive, !reverse)?)])
-            }
-            _ => Err(format!("a running {reduction} has no derivative")),
+        if reduction == Reduction::Sum {
+            return Ok(vec![Some(self.builder.cumulate(g, axis, reduction, exclusive, !reverse)?)]);
         }
+        // Any other one is a loop, and goes back through that.
+        let first = self.builder.open_region_nodes().len();
+        let shape = self.shape(operand)?;
+        let mut order: Vec<usize> = (0..shape.len()).filter(|&other| other != axis).collect();
+        order.insert(0, axis);
+        let rows = self.builder.transpose(operand, &order)?;
+        let row = TensorType { dtype: self.dtype(operand)?, shape: self.shape(rows)?[1..].into() };
+        let start = self.builder.full(&row.shape, reduction.identity(row.dtype))?;
+        let types = [counter(), Type::Tensor(row.clone()), Type::Tensor(row)];
+        let parameters = self.builder.begin_region(&types);
+        let next = self.apply(reduction.as_function(), &parameters[1..])?;
+        let given = if exclusive { parameters[1] } else { next };
+        let body = self.builder.end_region(&[next, given]);
+        let op = Op::Scan { trip_count: shape[axis].clone(), carried: 1, reverse };
+        let rows = self.builder.add_with_regions(op, &[start, rows], &[body])?[1];
+        let mut back: Vec<usize> = (1..=axis).collect();
+        back.push(0);
+        back.extend(axis + 1..shape.len());
+        let result = self.builder.transpose(rows, &back)?;
+        let gradient = gradients(self.builder, first, result, g, &[operand]).map_err(inside)?;
+        Ok(vec![Some(gradient[0])])
     }
 
     /// What each point of a space reads.

@@ -36,9 +36,7 @@ impl Weights {
     pub fn write(&self, file: &mut dyn std::io::Write) -> std::io::Result<()> {
         let mut written = 0;
         for (offset, tensor) in &self.entries {
-            for _ in written..*offset {
-                file.write_all(&[0])?;
-            }
+            file.write_all(&[0; ALIGNMENT as usize][..(offset - written) as usize])?;
             file.write_all(tensor.bytes())?;
             written = offset + tensor.bytes().len() as u64;
         }

@@ -5,7 +5,8 @@
 //! statements for one vector before the next vector, with a mask for the rest.
 //!
 //! - `plan`: what is decided before: lanes of vectors, places of register buffers;
-//! - `build`: where instructions go; hoisting; `numbering` of values; `tidy`: what comes after;
+//! - `build`: where instructions go; hoisting; `numbering` of values; `fold`, `products`, `tidy`:
+//!   what comes after;
 //! - `index`: index expressions and addresses; `guard`: conditions and masks;
 //! - `value`, `arithmetic`, `convert`: elements and scalar functions;
 //! - `gather`: indices that are values;
@@ -27,6 +28,7 @@ mod numbering;
 mod packed;
 mod pairs;
 mod plan;
+mod products;
 mod registers;
 mod squares;
 mod statement;
@@ -72,7 +74,8 @@ pub(crate) struct Selected {
 /// A diagnostic where the kernel is not in the scheduled form or needs a type that kernels do not
 /// compute with.
 pub(crate) fn select(kernel: &Kernel, isa: Isa, want_statements: bool) -> base::Result<Selected> {
-    let (vector_bytes, registers) = if isa.has_avx512() { (64, 32) } else { (32, 16) };
+    let vector_bytes = if isa.has_avx512() { 64 } else { 32 };
+    let registers = vector_registers(isa);
     let plan = Plan::new(kernel, vector_bytes).map_err(|buffer| {
         let name = &kernel.buffers[buffer].name;
         refusal(kernel, format!("the scratch buffer `{name}` has no bound on its size"))
@@ -109,6 +112,11 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa, want_statements: bool) -> base::
     selector.block(&kernel.body)?;
     let scratch_bytes = selector.plan.scratch_bytes;
     Ok(Selected { function: selector.builder.finish(), scratch_bytes })
+}
+
+/// How many vector registers the instruction set has.
+fn vector_registers(isa: Isa) -> usize {
+    if isa.has_avx512() { 32 } else { 16 }
 }
 
 /// The statements of a kernel, which stay where they are, by their numbers in a walk.

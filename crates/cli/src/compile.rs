@@ -6,8 +6,7 @@ use std::path::PathBuf;
 use base::{Diagnostic, Diagnostics, codes};
 use clap::{Args, ValueEnum};
 use tilewright::{
-    ArtifactForm, ArtifactOptions, Executable, MemoryLimits, OperatingSystem, Options,
-    SourceOptions, Value,
+    ArtifactForm, ArtifactOptions, MemoryLimits, OperatingSystem, Options, SourceOptions, Value,
 };
 
 use crate::Outcome;
@@ -173,9 +172,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             None
         }
         Form::Weights if folder.is_file() => {
-            let mut engine = Executable::load(folder, &options)?;
-            engine.refit_from(model)?;
-            engine.save(folder)?;
+            tilewright::refit_engine(folder, model, &options)?;
             None
         }
         Form::Weights => {

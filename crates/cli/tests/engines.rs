@@ -68,6 +68,11 @@ fn an_engine_takes_the_weights_of_another_file() {
     let rebuilt = ["run", "other.onnx", "--dim", "batch=2", "--no-cache"];
     let (_, wanted, _) = run(&folder, &rebuilt);
     assert!(outputs == wanted && outputs != before, "{outputs}{wanted}{before}");
+    let fixed = ["--dim", "batch=2", "--emit", "engine", "-o", "other.tw"];
+    let (status, _, errors) = run(&folder, &[&["compile", "other.onnx"][..], &fixed].concat());
+    assert_eq!(status, Some(0), "{errors}");
+    let file = |name: &str| std::fs::read(folder.path().join(name)).expect("an engine");
+    assert!(file("digits.tw") == file("other.tw"), "it is the engine of the other model");
     let nodes = model.graph.iter_mut().flat_map(|graph| &mut graph.node);
     for node in nodes.filter(|node| node.op_type == "Relu") {
         "Sigmoid".clone_into(&mut node.op_type);

@@ -4,6 +4,8 @@ use std::io::{self, Write};
 
 use xxhash_rust::xxh3::Xxh3;
 
+use crate::file::EngineFile;
+use crate::wire::Damage;
 use crate::{
     ALIGNMENT, CONSTANTS_DIGEST, FORMAT, HEAD_DIGEST, HEADER, MAGIC, PAGE, ROW, head_digest,
 };
@@ -25,9 +27,25 @@ impl<'a> EngineDraft<'a> {
         EngineDraft::default()
     }
 
-    /// Adds a section. The kind is its name; there is one of each.
+    /// A file as it is.
+    #[must_use]
+    pub fn of(file: &'a EngineFile) -> EngineDraft<'a> {
+        let sections = file.sections().map(|(kind, content)| (kind, content.to_vec())).collect();
+        let constants = file.constants();
+        EngineDraft { sections, constants: vec![(0, constants)], end: constants.len() }
+    }
+
+    /// Adds a section, or puts it in the place of that of its kind: there is one of each.
     pub fn section(&mut self, kind: u64, content: Vec<u8>) {
-        self.sections.push((kind, content));
+        match self.sections.iter_mut().find(|(its, _)| *its == kind) {
+            Some((_, own)) => *own = content,
+            None => self.sections.push((kind, content)),
+        }
+    }
+
+    /// Removes the section of a kind, if there is one.
+    pub fn remove_section(&mut self, kind: u64) {
+        self.sections.retain(|(its, _)| *its != kind);
     }
 
     /// Adds a constant; gives where it lies behind the head.
@@ -37,6 +55,24 @@ impl<'a> EngineDraft<'a> {
         self.end = offset + bytes.len();
         self.constants.push((offset, bytes));
         offset
+    }
+
+    /// Puts bytes in the place of as many that are there, at an offset behind the head.
+    ///
+    /// # Errors
+    /// A place where nothing is, or a part of several constants.
+    pub fn replace_constant(&mut self, offset: usize, bytes: &'a [u8]) -> Result<(), Damage> {
+        let end = offset.saturating_add(bytes.len());
+        let holds = |&(start, own): &(usize, &[u8])| start <= offset && end <= start + own.len();
+        let number = self.constants.iter().position(holds);
+        let number = number.ok_or_else(|| Damage::new("constants lie in each other"))?;
+        let (start, own) = self.constants[number];
+        let (before, rest) = own.split_at(offset - start);
+        let (_, behind) = rest.split_at(bytes.len());
+        let parts = [(start, before), (offset, bytes), (end, behind)];
+        let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+        self.constants.splice(number..=number, parts);
+        Ok(())
     }
 
     /// Bytes of the constants.

@@ -101,6 +101,18 @@ impl EngineFile {
         Some(self.bytes.slice(found.1..found.1 + found.2))
     }
 
+    /// All sections, in order.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let content =
+            |&(kind, at, bytes): &(u64, usize, usize)| (kind, &self.bytes[at..at + bytes]);
+        self.sections.iter().map(content)
+    }
+
+    /// All constants.
+    pub(crate) fn constants(&self) -> &[u8] {
+        &self.bytes[self.head..]
+    }
+
     /// So many bytes of the constants, from an offset behind the head on, as they are mapped.
     ///
     /// # Errors

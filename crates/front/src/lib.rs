@@ -54,7 +54,9 @@ mod needs;
 mod pooling;
 mod port;
 mod products;
+mod sampling;
 mod shapes;
+mod special;
 mod standard;
 mod value;
 mod windows;
@@ -81,7 +83,9 @@ pub use movement::{normalize_axes, normalize_axis};
 pub use pooling::{PlaceOrder, max_places, reduce_windows, window_counts};
 pub use port::{Port, PortExtent, in_order, ports, unknown_input};
 pub use products::{product, product_as};
+pub use sampling::{Interpolation, Surrounding, cubic_weight, sample_grid};
 pub use shapes::with_shapes;
+pub use special::{polynomial, scaled_bessel};
 pub use standard::{
     gelu_of, in_channel_groups, inverse_deviation, over_root_mean_square, over_sum,
     shifted_exponentials, standardize, statistics,

@@ -4,14 +4,15 @@
 //! after:  `setup() = w * s` and `main(x, c) = x + broadcast(c)`
 //!
 //! Values cross at their smallest: nodes that only repeat, count or rename (`Broadcast`, `Reshape`,
-//! `Iota`, literals) are computed again in `main`, and a weight that `main` reads as it is stays a
-//! `Weight` there. Where `main` only looks up elements of what is larger than the constants it is
-//! made of, element by element (a quantised table of embeddings), or multiplies each a few times
-//! (weights of few bits), it makes those elements of the constants that take the least memory. Run
-//! after dead nodes are gone and equal nodes are one.
+//! `Iota`, literals) are computed again in `main`, indices are converted there, and a weight that
+//! `main` reads as it is stays a `Weight`. Where `main` only looks up elements of what is larger
+//! than the constants it is made of, element by element (a quantised table of embeddings), or
+//! multiplies each a few times (weights of few bits), it makes those elements of the constants that
+//! take the least memory. Run after dead nodes are gone and equal nodes are one.
 
 use base::{Arena, IdSet, SecondaryMap};
 use graph::{Definition, Function, NodeId, Op, User, ValueId, element_count};
+use tensor::ScalarFunction;
 
 /// The two halves of a function.
 #[derive(Clone, Debug, PartialEq)]
@@ -66,6 +67,18 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
         };
         users[value].iter().all(is_read)
     };
+    // Indices are converted as they are read.
+    let is_index = |value: ValueId, op: &Op| {
+        let converts = matches!(op, Op::Map { function: ScalarFunction::Cast, .. });
+        let as_index = |user: &User| match *user {
+            User::Operand(node, number) => {
+                let indexed = function.nodes[node].op.indexed_axes();
+                indexed.is_some_and(|(_, first)| number >= first)
+            }
+            User::Result(..) => false,
+        };
+        converts && users[value].iter().all(as_index)
+    };
     let (mut seen, mut looked_through) = (IdSet::new(), IdSet::new());
     while let Some(value) = work.pop() {
         if !constants.contains(value) || !seen.insert(value) {
@@ -78,7 +91,7 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
         if through && least.is_less_behind(value) {
             function.nodes[id].operands.iter().for_each(|it| _ = looked_through.insert(*it));
             work.extend(&function.nodes[id].operands);
-        } else if is_recomputed(op) {
+        } else if is_recomputed(op) || is_index(value, op) && least.widens(id) {
             work.extend(&function.nodes[id].operands);
         } else {
             crossing.insert(id);
@@ -122,6 +135,12 @@ impl Least<'_> {
     fn is_less_behind(&mut self, value: ValueId) -> bool {
         let Bits { own, behind, .. } = self.of(value);
         behind < own
+    }
+
+    /// Whether the result of a conversion takes more memory than what is converted.
+    fn widens(&self, id: NodeId) -> bool {
+        let node = &self.function.nodes[id];
+        self.bits(node.results[0]) > self.bits(node.operands[0])
     }
 
     /// The bits that a value would take by itself, and the least that it can be made of. Weights

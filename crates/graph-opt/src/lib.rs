@@ -22,6 +22,7 @@ mod permutation;
 mod rules;
 mod segments;
 mod short_first;
+mod short_indices;
 mod simplify;
 mod sink;
 mod transpose_motion;
@@ -51,6 +52,7 @@ const PASSES: &[PassRow<Arc<Function>>] = &[
     PassRow { name: "excess_precision", run: excess_precision::run, after: &["batch_norm"] },
     PassRow { name: "cse", run: cse::run, after: &["excess_precision"] },
     PassRow { name: "sink", run: sink::run, after: &["hoist", "cse"] },
+    PassRow { name: "short_indices", run: short_indices::run, after: &["simplify", "cse"] },
     PassRow { name: "transpose_motion", run: transpose_motion::run, after: &["simplify", "cse"] },
     PassRow { name: "dce", run: dce::run, after: &["transpose_motion"] },
 ];

@@ -480,6 +480,16 @@ impl Op {
         *dtype == DType::U8 && matches!(function, ScalarFunction::And | ScalarFunction::Shr)
     }
 
+    /// The axes of operand 0 that it looks up at indices, and the first of the operands that hold
+    /// them, one an axis; none if it does not.
+    pub fn indexed_axes(&self) -> Option<(&[usize], usize)> {
+        match self {
+            Op::Gather { axes, .. } => Some((axes, 1)),
+            Op::Scatter { axes, .. } => Some((axes, 2)),
+            _ => None,
+        }
+    }
+
     /// What each of its regions is called in text forms; none but for control flow.
     pub fn region_labels(&self) -> &'static [&'static str] {
         match self.nature() {

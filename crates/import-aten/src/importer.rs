@@ -48,6 +48,8 @@ struct Importer {
     values: Values,
     /// What the symbols of the trace are here; none of those that no node has defined yet.
     sizes: Vec<Option<Expr>>,
+    /// The ranges of the symbols of the trace, within the limits.
+    ranges: Vec<Range>,
     /// Whether nodes define sizes, so that the trace's symbols are not those of the graph.
     has_data_sizes: bool,
 }
@@ -56,16 +58,18 @@ impl Importer {
     /// The symbols and the inputs of a trace.
     fn begin(trace: &AtenTrace, limits: &Limits) -> Accepted<Importer> {
         let mut graph = Graph::new("main", limits.clone());
-        let mut sizes = Vec::new();
+        let (mut sizes, mut ranges) = (Vec::new(), Vec::new());
         for symbol in &trace.symbols {
             let range = symbol.range.intersect(Range::new(0, limits.dimension));
+            ranges.push(range);
             sizes.push((!symbol.is_data).then(|| {
                 let symbol = graph.builder.symbol(&symbol.name, range);
                 Expr::symbol(symbol)
             }));
         }
         let has_data_sizes = trace.symbols.iter().any(|symbol| symbol.is_data);
-        let mut importer = Importer { graph, values: Values::default(), sizes, has_data_sizes };
+        let values = Values::default();
+        let mut importer = Importer { graph, values, sizes, ranges, has_data_sizes };
         for (name, declared) in &trace.inputs {
             let place = |found: Diagnostic| found.at(format!("input \"{name}\""));
             let declared = &declared.map(&mut |extent| importer.here(extent));
@@ -130,12 +134,13 @@ impl Importer {
             return Err(operators::unsupported_operator(&call.operator));
         };
         let mut extents = call.types.iter().flatten().flat_map(|declared| &declared.shape);
-        let defines_size = extents.any(|extent| self.undefined(extent).is_some());
+        let undefined = extents.find_map(|extent| self.undefined(extent));
+        let defined = undefined.map(|symbol| self.ranges[symbol]);
         let own = self.call_here(call);
-        let node = Node { call: &own, values: &self.values, defines_size };
+        let node = Node { call: &own, values: &self.values, defined };
         let results = function(&node, &mut self.graph)?;
         self.define_sizes(call, &results);
-        let own = if defines_size { self.call_here(call) } else { own };
+        let own = if defined.is_some() { self.call_here(call) } else { own };
         checked(&mut self.graph, &own, results)
     }
 

@@ -5,7 +5,7 @@ use base::{Diagnostic, codes};
 use front::{
     Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error, unsupported,
 };
-use sym::Expr;
+use sym::{Expr, Range};
 use tensor::{DType, Scalar};
 
 use crate::importer::{Values, value_of};
@@ -20,8 +20,9 @@ pub(crate) type Lowered = Accepted<Vec<Operand>>;
 pub(crate) struct Node<'a> {
     pub(crate) call: &'a TraceNode,
     pub(crate) values: &'a Values,
-    /// Whether the node is to define a size, so that the trace does not know the results' shapes.
-    pub(crate) defines_size: bool,
+    /// The range of the size that the node is to define, if any; the trace does not know the
+    /// results' shapes then.
+    pub(crate) defined: Option<Range>,
 }
 
 impl Node<'_> {
@@ -124,7 +125,7 @@ impl Node<'_> {
 
     /// What the trace says of a result.
     pub(crate) fn result(&self, number: usize) -> Accepted<&Declared> {
-        if self.defines_size {
+        if self.defined.is_some() {
             return Err(unsupported("a result whose size data decide"));
         }
         self.declared(number)

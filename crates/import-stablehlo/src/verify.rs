@@ -28,6 +28,7 @@ pub(crate) fn verify(row: &Row, node: &Node<'_>) -> Accepted<()> {
         "dynamic_update_slice" => indices(node, 2),
         "case" | "if" => selector(node),
         "composite" => composite(node),
+        "collective_permute" => sources_and_targets(node),
         "dot_general" => precision(node).and_then(|()| algorithm(node)),
         "dot" => precision(node),
         "convolution" | "dynamic_conv" => precision(node).and_then(|()| convolution(node)),
@@ -319,6 +320,28 @@ fn selector(node: &Node<'_>) -> Accepted<()> {
         true => Ok(()),
         false => Err(shape_error("what chooses a region is no scalar")),
     }
+}
+
+/// Pairs of devices, of which none sends twice or is sent to twice.
+fn sources_and_targets(node: &Node<'_>) -> Accepted<()> {
+    let Some(Attribute::Elements(elements)) = node.attribute("source_target_pairs") else {
+        return Ok(());
+    };
+    if !matches!(elements.shape[..], [_, 2]) {
+        let shape = &elements.shape;
+        return Err(shape_error(format!("sources and targets of shape {shape:?}, not [n, 2]")));
+    }
+    let pairs = node.required("source_target_pairs")?;
+    for side in 0..2 {
+        let mut devices: Vec<i64> = pairs.iter().skip(side).step_by(2).copied().collect();
+        devices.sort_unstable();
+        if devices.iter().any(|device| *device < 0) || devices.windows(2).any(|it| it[0] == it[1]) {
+            return Err(shape_error(format!(
+                "devices {pairs:?} that are none, or are named twice"
+            )));
+        }
+    }
+    Ok(())
 }
 
 /// Windows have an extent, and padding of both sides.

@@ -12,7 +12,11 @@ pub(crate) struct Promise<T> {
 }
 
 enum State<T> {
-    Open(Vec<Waiter<T>>),
+    Open {
+        waiters: Vec<Waiter<T>>,
+        /// Threads that wait. A wake calls the system, who sleeps or not.
+        sleepers: usize,
+    },
     Kept(Outcome<T>),
 }
 
@@ -22,7 +26,8 @@ type Waiter<T> = Box<dyn FnOnce(&Outcome<T>) + Send>;
 impl<T: Clone> Promise<T> {
     /// Nothing yet.
     pub(crate) fn open() -> Promise<T> {
-        Promise { state: Mutex::new(State::Open(Vec::new())), kept: Condvar::new() }
+        let state = State::Open { waiters: Vec::new(), sleepers: 0 };
+        Promise { state: Mutex::new(state), kept: Condvar::new() }
     }
 
     /// A value that is there.
@@ -33,18 +38,20 @@ impl<T: Clone> Promise<T> {
     /// Has the value be there, once; who waits for it is told, on this thread.
     pub(crate) fn keep(&self, outcome: Outcome<T>) {
         let mut state = self.lock();
-        let State::Open(waiters) = &mut *state else { return };
-        let waiters = std::mem::take(waiters);
+        let State::Open { waiters, sleepers } = &mut *state else { return };
+        let (waiters, has_sleepers) = (std::mem::take(waiters), *sleepers > 0);
         *state = State::Kept(outcome.clone());
         drop(state);
-        self.kept.notify_all();
+        if has_sleepers {
+            self.kept.notify_all();
+        }
         waiters.into_iter().for_each(|waiter| waiter(&outcome));
     }
 
     /// Replaces a value that is there.
     pub(crate) fn replace(&self, outcome: Outcome<T>) -> Option<Outcome<T>> {
         match &mut *self.lock() {
-            State::Open(_) => None,
+            State::Open { .. } => None,
             State::Kept(own) => Some(std::mem::replace(own, outcome)),
         }
     }
@@ -56,7 +63,7 @@ impl<T: Clone> Promise<T> {
     /// What is there now, if anything.
     pub(crate) fn now(&self) -> Option<Outcome<T>> {
         match &*self.lock() {
-            State::Open(_) => None,
+            State::Open { .. } => None,
             State::Kept(outcome) => Some(outcome.clone()),
         }
     }
@@ -65,9 +72,10 @@ impl<T: Clone> Promise<T> {
     pub(crate) fn wait(&self) -> Outcome<T> {
         let mut state = self.lock();
         loop {
-            match &*state {
+            match &mut *state {
                 State::Kept(outcome) => return outcome.clone(),
-                State::Open(_) => {
+                State::Open { sleepers, .. } => {
+                    *sleepers += 1;
                     state = self.kept.wait(state).unwrap_or_else(PoisonError::into_inner);
                 }
             }
@@ -78,7 +86,7 @@ impl<T: Clone> Promise<T> {
     pub(crate) fn when_kept(&self, waiter: impl FnOnce(&Outcome<T>) + Send + 'static) {
         let mut state = self.lock();
         let outcome = match &mut *state {
-            State::Open(waiters) => return waiters.push(Box::new(waiter)),
+            State::Open { waiters, .. } => return waiters.push(Box::new(waiter)),
             State::Kept(outcome) => outcome.clone(),
         };
         drop(state);

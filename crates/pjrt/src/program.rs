@@ -80,6 +80,10 @@ struct Loaded {
     last_run: AtomicU64,
 }
 
+/// Buffers of what a run gives, those of each device in turn, and the event of its end where it has
+/// not ended well already.
+pub(crate) type RunOutputs = (Vec<Buffer>, Option<Arc<Promise<()>>>);
+
 /// An argument of a run: its elements, and the output that takes their place.
 struct Argument {
     contents: Arc<Contents>,
@@ -158,8 +162,9 @@ impl LoadedProgram {
         [code, sum(inputs), sum(outputs), donated, arena]
     }
 
-    /// Runs it on its devices, each with buffers of its own; the outputs are there at once, their
-    /// elements later. The event is kept when the run has ended.
+    /// Runs it on its devices, each with buffers of its own; the outputs are there at once, those
+    /// of one device behind those of another, their elements later. The event, if one is wanted, is
+    /// kept when the run has ended; there is none where it has ended well already.
     ///
     /// # Errors
     /// Buffers that do not fit, or are no more; then nothing has run and nothing is donated.
@@ -168,8 +173,8 @@ impl LoadedProgram {
         arguments: &[&[Handle<Buffer>]],
         not_donated: &[i64],
         device: Option<usize>,
-        complete: Option<Arc<Promise<()>>>,
-    ) -> Outcome<Vec<Vec<Buffer>>> {
+        is_event_wanted: bool,
+    ) -> Outcome<RunOutputs> {
         if self.is_deleted() {
             let message = format!("the program `{}` has been deleted", self.name);
             return Err(Failure::new(Code::FailedPrecondition, message));
@@ -180,50 +185,66 @@ impl LoadedProgram {
             return Err(Failure::new(Code::InvalidArgument, message));
         }
         let arguments = self.arguments(arguments, not_donated)?;
-        let (mut results, mut buffers) = (Vec::new(), Vec::new());
+        let is_ready = || arguments.iter().all(|it| it.contents.tensor.is_kept());
+        let is_short =
+            self.executable.last_run.load(Ordering::Relaxed) < SHORT_RUN.as_nanos() as u64;
+        if is_short && self.client.queue.is_idle() && is_ready() {
+            return Ok(match self.executable.timed(arguments, wanted) {
+                Ok(tensors) => {
+                    let mut tensors = tensors.into_iter();
+                    let mut next = || tensors.next().ok_or_else(an_output_is_missing);
+                    (self.new_buffers(device, || Promise::of(next())), None)
+                }
+                Err(failure) => {
+                    let event = Arc::new(Promise::of(Err(failure.clone())));
+                    (self.new_buffers(device, || Promise::of(Err(failure.clone()))), Some(event))
+                }
+            });
+        }
+        let buffers = self.new_buffers(device, Promise::open);
+        let results = buffers.iter().map(Buffer::contents).collect::<Outcome<Vec<_>>>()?;
+        let event = is_event_wanted.then(|| Arc::new(Promise::open()));
+        let (executable, told) = (self.executable.clone(), event.clone());
+        self.client.queue.push(move || executable.run(arguments, wanted, &results, told));
+        Ok((buffers, event))
+    }
+
+    /// Buffers for the outputs, of each device in turn.
+    fn new_buffers(
+        &self,
+        device: Option<usize>,
+        mut elements: impl FnMut() -> Promise<Tensor>,
+    ) -> Vec<Buffer> {
+        let outputs = &self.executable.outputs;
+        let mut buffers = Vec::with_capacity(self.device_numbers.len() * outputs.len());
         for &number in &self.device_numbers {
             let device = device.unwrap_or(number);
             let usage = &self.client.topology.devices[device].usage;
-            let (mut own, mut made) = (Vec::new(), Vec::new());
-            for value in &self.executable.outputs {
-                let contents = Contents::new(Promise::open(), value.bytes, usage);
+            for value in outputs {
+                let contents = Contents::new(elements(), value.bytes, usage);
                 let form = (value.form, value.extents.clone());
-                made.push(Buffer::new(self.client.clone(), device, form, contents.clone()));
-                own.push(contents);
+                buffers.push(Buffer::new(self.client.clone(), device, form, contents));
             }
-            results.push(own);
-            buffers.push(made);
         }
-        let is_ready = || arguments.iter().flatten().all(|it| it.contents.tensor.is_kept());
-        let is_short =
-            self.executable.last_run.load(Ordering::Relaxed) < SHORT_RUN.as_nanos() as u64;
-        let is_here = is_short && self.client.queue.is_idle() && is_ready();
-        let executable = self.executable.clone();
-        let run = move || executable.run(arguments, &results, complete);
-        if is_here {
-            run();
-        } else {
-            self.client.queue.push(run);
-        }
-        Ok(buffers)
+        buffers
     }
 
-    /// Checks the arguments of a run, and takes those that are donated from their buffers.
+    /// Checks the arguments of a run, those of each device in turn, and takes those that are
+    /// donated from their buffers.
     fn arguments(
         &self,
         given: &[&[Handle<Buffer>]],
         not_donated: &[i64],
-    ) -> Outcome<Vec<Vec<Argument>>> {
+    ) -> Outcome<Vec<Argument>> {
         let refuse = |message: String| Failure::new(Code::InvalidArgument, message);
         let inputs = &self.executable.inputs;
-        let mut all = Vec::with_capacity(given.len());
+        let mut all = Vec::with_capacity(given.len() * inputs.len());
         let mut donated: Vec<&Buffer> = Vec::new();
         for list in given {
             if list.len() != inputs.len() {
                 let (given, wanted) = (list.len(), inputs.len());
                 return Err(refuse(format!("{given} buffers are given for {wanted} inputs")));
             }
-            let mut arguments = Vec::with_capacity(list.len());
             for (number, (handle, input)) in list.iter().zip(inputs).enumerate() {
                 let buffer = handle.get()?;
                 if (buffer.form, &buffer.extents) != (input.form, &input.extents) {
@@ -241,9 +262,8 @@ impl LoadedProgram {
                     donated.push(buffer);
                     argument.updated = output;
                 }
-                arguments.push(argument);
+                all.push(argument);
             }
-            all.push(arguments);
         }
         for buffer in &donated {
             let is_it = |other: &&Handle<Buffer>| {
@@ -262,46 +282,46 @@ impl LoadedProgram {
 }
 
 impl Loaded {
-    /// Runs, and has the results be there: those of each device.
+    /// Runs for so many devices, and has the results be there: those of each device in turn.
     fn run(
         &self,
-        arguments: Vec<Vec<Argument>>,
-        results: &[Vec<Arc<Contents>>],
-        complete: Option<Arc<Promise<()>>>,
+        arguments: Vec<Argument>,
+        devices: usize,
+        results: &[Arc<Contents>],
+        ended: Option<Arc<Promise<()>>>,
     ) {
-        let begin = Instant::now();
-        let found = catch_internal_errors(|| Ok(self.compute(arguments, results.len())));
-        let found = found.map_err(Failure::from).and_then(|outcome| outcome);
-        self.last_run.store(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        let all = results.iter().flatten();
-        let ended = match found {
+        let outcome = match self.timed(arguments, devices) {
             Ok(tensors) => {
-                let pairs = all.zip(tensors.into_iter().flatten());
+                let pairs = results.iter().zip(tensors);
                 pairs.for_each(|(result, tensor)| result.tensor.keep(Ok(tensor)));
                 Ok(())
             }
             Err(failure) => {
-                all.for_each(|result| result.tensor.keep(Err(failure.clone())));
+                results.iter().for_each(|result| result.tensor.keep(Err(failure.clone())));
                 Err(failure)
             }
         };
-        if let Some(complete) = complete {
-            complete.keep(ended);
+        if let Some(ended) = ended {
+            ended.keep(outcome);
         }
     }
 
-    /// The results of each device.
-    fn compute(
-        &self,
-        mut arguments: Vec<Vec<Argument>>,
-        devices: usize,
-    ) -> Outcome<Vec<Vec<Tensor>>> {
+    /// The results of each device in turn; how long that takes is noted.
+    fn timed(&self, arguments: Vec<Argument>, devices: usize) -> Outcome<Vec<Tensor>> {
+        let begin = Instant::now();
+        let found = catch_internal_errors(|| Ok(self.compute(arguments, devices)));
+        self.last_run.store(begin.elapsed().as_nanos() as u64, Ordering::Relaxed);
+        found.map_err(Failure::from).and_then(|outcome| outcome)
+    }
+
+    fn compute(&self, arguments: Vec<Argument>, devices: usize) -> Outcome<Vec<Tensor>> {
         if devices == 1 {
-            return Ok(vec![self.compute_alone(arguments.swap_remove(0))?]);
+            return self.compute_alone(arguments);
         }
+        let count = self.inputs.len();
         let mut inputs = Vec::with_capacity(self.inputs.len());
         for (number, input) in self.inputs.iter().enumerate() {
-            let part = |device: usize| arguments[device][number].contents.tensor.wait();
+            let part = |device: usize| arguments[device * count + number].contents.tensor.wait();
             if input.counts.iter().all(|&count| count == 1) {
                 inputs.push(part(0)?);
                 continue;
@@ -318,17 +338,15 @@ impl Loaded {
         }
         drop(arguments);
         let whole = self.executable.run(&inputs)?;
-        let mut results = Vec::with_capacity(devices);
+        let mut results = Vec::with_capacity(devices * whole.len());
         for device in 0..devices {
-            let mut own = Vec::with_capacity(whole.len());
             for (tensor, output) in whole.iter().zip(&self.outputs) {
                 let place = Part { counts: &output.counts, place: &output.places[device] };
-                own.push(match output.counts.iter().all(|&count| count == 1) {
+                results.push(match output.counts.iter().all(|&count| count == 1) {
                     true => tensor.clone(),
                     false => cut(tensor, place).ok_or_else(too_little_memory)?,
                 });
             }
-            results.push(own);
         }
         Ok(results)
     }
@@ -365,8 +383,12 @@ impl Loaded {
             results[output] = Some(tensor);
         }
         let all = results.into_iter().collect::<Option<Vec<Tensor>>>();
-        Ok(all.ok_or_else(|| Diagnostics::internal("an output is missing"))?)
+        all.ok_or_else(an_output_is_missing)
     }
+}
+
+fn an_output_is_missing() -> Failure {
+    Failure::from(Diagnostics::internal("an output is missing"))
 }
 
 fn too_little_memory() -> Failure {

@@ -197,6 +197,37 @@ class TorchCompile(unittest.TestCase):
                 bounded(torch.ones(4))
         self.assertFalse(any(it.eager for it in backend.reports()))
 
+    def test_numbers_that_data_decide(self):
+        def cut(x, counts):
+            count = counts.sum().item()
+            torch._check(count >= 0)
+            torch._check(count <= x.shape[0])
+            return torch.relu(x)[:count].exp(), count + 1
+
+        def given(x, number):
+            # What may be negative is no size, and stays with PyTorch; what is around it does not.
+            return torch.relu(x @ x).exp(), number.item()
+
+        with torch._dynamo.config.patch(capture_scalar_outputs=True), torch.no_grad():
+            compiled = torch.compile(cut, backend="tilewright", fullgraph=True)
+            for count in (0, 2, 5):
+                inputs = torch.randn(5, 5), torch.tensor([count, 0])
+                found, wanted = compiled(*inputs), cut(*inputs)
+                self.assert_equal(found[0], wanted[0])
+                self.assertEqual(found[1], wanted[1])
+            self.assertFalse(any(it.eager for it in backend.reports()))
+            backend.kept_reports().clear()
+            compiled = torch.compile(given, backend="tilewright", fullgraph=True)
+            for number in (-3, 4):
+                inputs = torch.randn(4, 4), torch.tensor(number)
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    found, wanted = compiled(*inputs), given(*inputs)
+                self.assert_equal(found[0], wanted[0])
+                self.assertEqual(found[1], number)
+        names = [[target for _, target, _ in it.eager] for it in backend.reports()]
+        self.assertEqual(names, [["aten._local_scalar_dense.default"]])
+
     def test_a_bound_of_memory_keeps_less_for_the_backward_half(self):
         def kept(options):
             torch._dynamo.reset()

@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 use loops::{BufferId, Kernel};
 use schedule::Schedule;
 
-use crate::fuse::{as_one, flatten};
+use crate::fuse::{as_one, flatten, is_apart};
 use crate::hand::Hand;
 use crate::structure::{Access, LoopInfo, Nest};
 
@@ -40,17 +40,16 @@ struct Pair {
     axes: BTreeSet<(BufferId, usize)>,
 }
 
-/// The schedule with all such axes merged, and the loops that are one in it; none where there are
-/// no such axes.
+/// The schedule with all such axes merged, of buffers, too, that loops walk as one already, and the
+/// loops that are one in it; none where there are no such axes.
 pub(super) fn merge_axes(start: &Schedule, nests: &[Nest]) -> Option<(Schedule, Vec<Merged>)> {
     let mut pairs = pairs(start.kernel(), nests);
-    if pairs.is_empty() {
-        return None;
-    }
     let mut schedule = start.clone();
     let mut hand = Hand::new(&mut schedule);
     let mut merged = Vec::new();
     let mut nests = nests.to_vec();
+    // Axes of a buffer that a loop of the model's walks as one already.
+    let is_apart = pairs.is_empty() && is_apart(&hand) && hand.attempt(flatten).is_ok();
     while let Some(class) = class(&mut pairs) {
         let before = merged.len();
         // A step that is refused leaves all as it was.
@@ -71,7 +70,7 @@ pub(super) fn merge_axes(start: &Schedule, nests: &[Nest]) -> Option<(Schedule, 
             Err(_) => merged.truncate(before),
         }
     }
-    (!merged.is_empty()).then_some((schedule, merged))
+    (is_apart || !merged.is_empty()).then_some((schedule, merged))
 }
 
 /// All pairs of loops, of all nests, that may become one: where that makes two axes of a buffer

@@ -67,6 +67,7 @@ impl Cost {
             masked: false,
             guarded: Vec::new(),
             packed: false,
+            copied: false,
             traffic: Traffic::default(),
         };
         let straight = walk.block(&kernel.body);
@@ -208,6 +209,8 @@ struct Walk<'a> {
     guarded: Vec<SymbolId>,
     /// Whether elements stay packed as they are in memory.
     packed: bool,
+    /// Whether what is stored is what is loaded, as it is.
+    copied: bool,
     traffic: Traffic,
 }
 
@@ -250,6 +253,7 @@ impl Walk<'_> {
                 self.packed = to.bits() < 32
                     && is_packed(self.kernel, value, to)
                     && self.tuples(*buffer, index).is_none();
+                self.copied = matches!(value, ScalarExpr::Load { .. });
                 let mut work = self.value(value).0;
                 work.add(&self.store(*buffer, index));
                 match value {

@@ -97,6 +97,11 @@ fn next_flat(hand: &Hand<'_>, refused: &BTreeSet<(BufferId, usize)>) -> Option<(
     })
 }
 
+/// Whether some indices are quotient and remainder of one position.
+pub(super) fn is_apart(hand: &Hand<'_>) -> bool {
+    next_flat(hand, &BTreeSet::new()).is_some()
+}
+
 /// Whether accesses take positions apart along two axes for which, with both taken as one, none has
 /// to.
 fn is_flat(kernel: &Kernel, all: &[Reference<'_>], id: BufferId, axis: usize) -> bool {

@@ -10,8 +10,12 @@ use crate::structure::{Access, LoopInfo, Nest};
 /// Vectors that one turn of the innermost loop handles.
 pub(super) const VECTORS: i64 = 4;
 
+/// Blocks of a row that is written out as a whole where a condition depends on the loop: for which
+/// elements it holds is then known, and not asked for each vector.
+const WRITTEN_OUT: i64 = 4;
+
 /// Splits by overlapping blocks where that is legal, else by blocks of which the last is guarded;
-/// so, too, where a condition depends on the loop, which is to stay simple. Blocks have a whole
+/// so, too, where a condition depends on a long loop, which is to stay simple. Blocks have a whole
 /// number of periods of the remainders in conditions, if that is no more than a width: those are
 /// then known where the block is written out.
 pub(super) fn split_any(
@@ -19,6 +23,9 @@ pub(super) fn split_any(
     name: &str,
     width: i64,
 ) -> Result<(Option<String>, String), Refused> {
+    if hand.is_guard(name) && hand.extent(name).is_some_and(|it| it <= WRITTEN_OUT * width) {
+        return Ok((None, name.to_owned()));
+    }
     let width = match hand.period(name) {
         period @ 2.. if period <= width => period << (width / period).ilog2(),
         _ => width,

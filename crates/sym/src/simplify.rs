@@ -10,6 +10,7 @@
 //! (a div m) div n = a div (m*n)       where 1 <= n
 //! min(a, b) = a                       where a <= b; max likewise
 //! k*n*(a div n) + k*(a mod n) = k*a   always, n being a product
+//! n*((a mod m) div n) + a mod n = a mod m   where n divides m
 //! ```
 
 use std::sync::Arc;
@@ -65,7 +66,8 @@ impl Expr {
         result
     }
 
-    /// Applies `k*n*(a div n) + k*(a mod n) = k*a` wherever it fits.
+    /// Applies `k*n*(a div n) + k*(a mod n) = k*a` wherever it fits; `n` may divide an `m` of which
+    /// the quotient's dividend is the remainder: `n*((a mod m) div n) + (a mod n) = a mod m`.
     fn recombine(&mut self, ranges: Ranges<'_>) {
         while let Some((quotient, remainder, whole)) = self.find_recombination(ranges) {
             let coefficient = self.terms[remainder].coefficient;
@@ -102,6 +104,11 @@ impl Expr {
                     let others = others.into_iter().map(Expr::atom);
                     return Some((quotient, index, others.fold((**a).clone(), |a, b| a * &b)));
                 }
+                if let [_] = term.factors()
+                    && let Some(found) = self.quotient_of_remainder(atom, b, wanted)
+                {
+                    return Some((found.0, index, found.1));
+                }
             }
         }
         None
@@ -109,6 +116,16 @@ impl Expr {
 }
 
 impl Expr {
+    /// Of a term `wanted * (y div n)` whose `y mod n` is a remainder by `n`, as that of
+    /// `y = a mod m` is `a mod n` where `n` divides `m`: its number, and `y`.
+    fn quotient_of_remainder(&self, rest: &Atom, n: &Expr, wanted: i64) -> Option<(usize, Expr)> {
+        self.terms.iter().enumerate().find_map(|(number, term)| {
+            let [Atom::FloorDiv(y, by)] = term.factors() else { return None };
+            let fits = term.coefficient == wanted && **by == *n && y.as_atom()?.is_mod();
+            (fits && y.modulo(n).as_atom() == Some(rest)).then(|| (number, (**y).clone()))
+        })
+    }
+
     /// For `self = a div m`, divided by what is at least 1 and not known: `a` and `m*n`.
     fn quotient_of(&self, n: &Expr, ranges: Ranges<'_>) -> Option<(Expr, Expr)> {
         let Atom::FloorDiv(a, m) = self.as_atom()? else { return None };
@@ -123,11 +140,15 @@ impl Expr {
 
 impl Term {
     fn has_mod(&self) -> bool {
-        self.factors().iter().any(|atom| matches!(atom, Atom::Mod(..)))
+        self.factors().iter().any(Atom::is_mod)
     }
 }
 
 impl Atom {
+    fn is_mod(&self) -> bool {
+        matches!(self, Atom::Mod(..))
+    }
+
     /// Whether no rule fits: not those of the ranges, while those of `divide.rs` have been applied
     /// to every atom there is.
     fn is_simple(&self, ranges: Ranges<'_>) -> bool {

@@ -114,6 +114,9 @@ fn simplifies_by_range() {
     check_simplify("16*(k div 16) + k mod 16", "k");
     check_simplify("4*n*(k div 4) + n*(k mod 4)", "k*n");
     check_simplify("790*(k div 790) + 10*((k div 10) mod 79) + k mod 10", "k");
+    check_simplify("790*(k div 790) + 10*((k mod 790) div 10) + k mod 10", "k");
+    check_simplify("10*((k mod 790) div 10) + k mod 10", "(k) mod 790");
+    check_simplify("10*((k mod 795) div 10) + k mod 10", "10*(((k) mod 795) div 10) + (k) mod 10");
     check_simplify("(k div n) div m", "(k) div (n*m)");
     check_simplify("(k div n) div 4 + (k div 4) div n", "2*((k) div (4*n))");
     check_simplify("n*m*(k div (n*m)) + n*((k div n) mod m) + k mod n", "k");

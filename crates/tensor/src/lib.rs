@@ -47,7 +47,7 @@ pub use fused::MultiplyAdd;
 pub use mapped::map_file;
 pub use reduction::Reduction;
 pub use scalar::Scalar;
-pub use staged::StagedFiles;
+pub use staged::{StagedFile, StagedFiles};
 pub use storage::Element;
 pub use strides::{dense_strides, offsets};
 pub use temporary::TemporaryFolder;

@@ -2,12 +2,78 @@
 //!
 //! Each is written beside its place under another name; [`StagedFiles::commit`] then moves all of
 //! them. What is dropped before that leaves nothing behind, and files that were there stay.
+//!
+//! Files are handed to the system in pieces that begin and end at multiples of a huge page: it then
+//! keeps them in such pages, and whoever maps the file at a multiple of one has them as they are,
+//! rather than page by page as he reads.
 
 use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, codes};
+
+/// Bytes of a huge page.
+const HUGE_PAGE: usize = 2 << 20;
+
+/// A file that is written from its beginning to its end, in pieces of huge pages.
+#[derive(Debug)]
+pub struct StagedFile {
+    file: File,
+    /// What has not been handed to the system: less than a huge page.
+    piece: Vec<u8>,
+    /// Bytes that have been.
+    written: u64,
+}
+
+impl StagedFile {
+    /// An empty file to be written.
+    #[must_use]
+    pub fn new(file: File) -> StagedFile {
+        StagedFile { file, piece: Vec::new(), written: 0 }
+    }
+
+    /// The file, all of it handed to the system.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn finish(mut self) -> io::Result<File> {
+        self.flush()?;
+        Ok(self.file)
+    }
+
+    fn hand_over(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all(bytes)?;
+        self.written += bytes.len() as u64;
+        Ok(())
+    }
+}
+
+impl Write for StagedFile {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // How far it is to where a huge page begins.
+        let room = HUGE_PAGE - (self.written % HUGE_PAGE as u64) as usize - self.piece.len();
+        if self.piece.is_empty() && bytes.len() >= room {
+            let whole = room + (bytes.len() - room) / HUGE_PAGE * HUGE_PAGE;
+            self.hand_over(&bytes[..whole])?;
+            return Ok(whole);
+        }
+        let some = room.min(bytes.len());
+        self.piece.extend_from_slice(&bytes[..some]);
+        if some == room {
+            self.flush()?;
+        }
+        Ok(some)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let mut piece = std::mem::take(&mut self.piece);
+        self.hand_over(&piece)?;
+        piece.clear();
+        self.piece = piece;
+        Ok(())
+    }
+}
 
 /// Files written but not yet in their places.
 #[derive(Debug, Default)]
@@ -44,7 +110,7 @@ impl StagedFiles {
     pub fn write(
         &mut self,
         path: impl AsRef<Path>,
-        content: impl FnOnce(&mut BufWriter<File>) -> io::Result<()>,
+        content: impl FnOnce(&mut StagedFile) -> io::Result<()>,
     ) -> base::Result<()> {
         let path = path.as_ref();
         if path.is_dir() {
@@ -52,11 +118,11 @@ impl StagedFiles {
         }
         let temporary = temporary_beside(path);
         self.files.push((temporary.clone(), path.to_path_buf()));
-        let written = File::create(&temporary).map(BufWriter::new).and_then(|mut file| {
+        let written = File::create(&temporary).map(StagedFile::new).and_then(|mut file| {
             content(&mut file)?;
-            file.flush()
+            file.finish()
         });
-        written.map_err(|error| cannot_write(path, &error).into())
+        written.map(drop).map_err(|error| cannot_write(path, &error).into())
     }
 
     /// Moves all files to their places; those that are there are replaced. All of them were written
@@ -103,6 +169,24 @@ mod tests {
             entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn pieces_are_what_was_written() {
+        let number = |at: usize| (at * 7 + (at >> 12)) as u8;
+        let content: Vec<u8> = (0..2 * HUGE_PAGE + 4321).map(number).collect();
+        let path = std::env::temp_dir().join(format!("tilewright-pieces-{}", std::process::id()));
+        for cuts in [vec![], vec![5], vec![4096, HUGE_PAGE], vec![1, 2, HUGE_PAGE + 7, 4 << 20]] {
+            let mut file = StagedFile::new(File::create(&path).expect("a writable folder"));
+            let mut start = 0;
+            for end in cuts.into_iter().chain([content.len()]) {
+                file.write_all(&content[start..end]).expect("written");
+                start = end;
+            }
+            file.finish().expect("written");
+            assert!(fs::read(&path).expect("it is there") == content);
+        }
+        fs::remove_file(&path).expect("removed");
     }
 
     #[test]

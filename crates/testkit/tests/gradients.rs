@@ -4,6 +4,9 @@
 //! their types can hold, and the change of the result's sum is compared with the gradient's share
 //! of the move. Where the two sides of a step disagree the function has a kink or a jump nearby,
 //! which a difference cannot see through, and the case says nothing.
+//!
+//! Tangents are compared with gradients, which must agree on how a result's sum changes; what is
+//! vectorised with one row after the other.
 
 use base::Id;
 use eval::EvaluationPrecision;
@@ -71,19 +74,113 @@ fn check(
     if (whole.error() - 2.0 * half.error()).abs() > 5e-4 * whole.size() + 1e-9 * here {
         return Ok(false);
     }
-    // Everything is computed in f64, but for the literals of short types: 2/sqrt(pi) is 1.125 in
-    // bf16.
-    let is_short = |value: &graph::ValueData| match &value.ty {
-        Type::Tensor(ty) => ty.dtype.is_float() && ty.dtype.bits() < 32,
-        _ => false,
-    };
-    let tolerance = if derived.values.values().any(is_short) { 1e-1 } else { 1e-3 };
+    check_tangent(function, (result, &floats, gradients), constants, inputs, seed)?;
+    let tolerance = if has_short_floats(&derived) { 1e-1 } else { 1e-3 };
     // Below the least f32 there is nothing to compare.
     let least = 1e-9 * here + f64::from(f32::MIN_POSITIVE);
     match half.error().abs() <= tolerance * half.size() + least {
         true => Ok(half.size() > 1e-6),
         false => Err(format!("{half:?}\n{derived}")),
     }
+}
+
+/// Whether some literals are of short types, whatever is computed in f64: 2/sqrt(pi) is 1.125 in
+/// bf16.
+fn has_short_floats(function: &Function) -> bool {
+    function.values.values().any(|value| match &value.ty {
+        Type::Tensor(ty) => ty.dtype.is_float() && ty.dtype.bits() < 32,
+        _ => false,
+    })
+}
+
+/// A tensor of its type with elements that a function gives.
+fn filled(like: &Tensor, mut element: impl FnMut(f64) -> f64) -> Tensor {
+    let elements: Vec<Scalar> = like
+        .scalars()
+        .map(|scalar| Scalar::from_f64(like.dtype(), element(scalar.as_f64())))
+        .collect();
+    Tensor::from_scalars(like.dtype(), like.shape(), &elements)
+}
+
+/// Checks that a result's tangent and the gradients say the same of a random direction.
+fn check_tangent(
+    function: &Function,
+    (result, floats, gradients): (usize, &[usize], &[Tensor]),
+    constants: &[Tensor],
+    inputs: &[Tensor],
+    seed: u64,
+) -> Result<(), String> {
+    let derived = autodiff::tangent(function, floats).map_err(|found| found.to_string())?;
+    graph::verify(&derived).map_err(|found| format!("{found}\n{derived}"))?;
+    let mut random = Generator::new(seed);
+    let mut all = inputs.to_vec();
+    let (mut expected, mut size) = (0.0, 0.0);
+    for (&number, gradient) in floats.iter().zip(gradients) {
+        let tangent = filled(&inputs[number], |_| random.normal());
+        for (slope, by) in gradient.scalars().zip(tangent.scalars()) {
+            let part = slope.as_f64() * by.as_f64();
+            (expected, size) = (expected + part, f64::max(size, part.abs()));
+        }
+        all.push(tangent);
+    }
+    let results = run(&derived, constants, &all);
+    let is_earlier = |number: &usize| is_float(function, function.results()[*number]);
+    let place = function.results().len() + (0..result).filter(is_earlier).count();
+    let found = sum(&results[place]);
+    let tolerance = if has_short_floats(&derived) { 1e-1 } else { 1e-5 };
+    // Behind an infinite slope, a value that does not move has no tangent (`0 * inf`), where the
+    // way back may end before it.
+    let least = tolerance * size + f64::from(f32::MIN_POSITIVE);
+    if !found.is_finite() || (found - expected).abs() <= least {
+        return Ok(());
+    }
+    Err(format!("the tangent is {found}, gradients say {expected}\n{derived}"))
+}
+
+/// Rows of each input: the float inputs of each row are others.
+const ROWS: usize = 3;
+
+/// Checks what is vectorised against row by row; whether it could be.
+fn check_rows(
+    function: &Function,
+    constants: &[Tensor],
+    inputs: &[Tensor],
+    shared: usize,
+) -> Result<bool, String> {
+    let parameters: Vec<usize> = (0..inputs.len()).filter(|number| *number != shared).collect();
+    let Ok(many) = autodiff::vectorise(function, &ROWS.into(), &parameters) else {
+        return Ok(false);
+    };
+    graph::verify(&many).map_err(|found| format!("{found}\n{many}"))?;
+    let row = |number: usize, row: usize| match inputs[number].dtype().is_float() {
+        true if number != shared => filled(&inputs[number], |it| it * (1.0 - 0.4 * row as f64)),
+        _ => inputs[number].clone(),
+    };
+    let rows: Vec<Vec<Tensor>> =
+        (0..ROWS).map(|at| (0..inputs.len()).map(|number| row(number, at)).collect()).collect();
+    let stack = |number: usize| {
+        let elements: Vec<Scalar> = rows.iter().flat_map(|row| row[number].scalars()).collect();
+        let shape = [&[ROWS], inputs[number].shape()].concat();
+        Tensor::from_scalars(inputs[number].dtype(), &shape, &elements)
+    };
+    let stacks: Vec<Tensor> = (0..inputs.len())
+        .map(|number| if number == shared { inputs[number].clone() } else { stack(number) })
+        .collect();
+    let found = run(&many, constants, &stacks);
+    let expected: Vec<Vec<Tensor>> = rows.iter().map(|row| run(function, constants, row)).collect();
+    for (number, found) in found.iter().enumerate() {
+        let expected = expected.iter().flat_map(|row| row[number].scalars());
+        for (expected, found) in expected.zip(found.scalars()) {
+            let (expected, found) = (expected.as_f64(), found.as_f64());
+            let is_close = (expected - found).abs() <= 1e-6 * expected.abs().max(1.0);
+            if !is_close && expected.to_bits() != found.to_bits() && !expected.is_nan() {
+                return Err(format!(
+                    "result {number}: {found}, not {expected}\n{function}\n{many}"
+                ));
+            }
+        }
+    }
+    Ok(true)
 }
 
 /// How a result's sum changes by a step ahead and by one behind, and how much of it the gradient
@@ -160,6 +257,15 @@ fn random_functions() {
     });
 }
 
+#[test]
+fn many_at_once() {
+    let cases = (graph_samples(OPTIONS), 0..6_usize);
+    counted(ProptestConfig::with_cases(250), LEAST_SHARE, cases, |(sample, shared)| {
+        check_rows(&sample.function, &sample.constants, &sample.inputs, shared)
+            .map_err(TestCaseError::fail)
+    });
+}
+
 /// What random functions seldom or never have: products, loops that multiply, strides, groups.
 const FUNCTIONS: &[&str] = &[
     "parameter %x: f32[3, 4] as \"x\"
@@ -189,6 +295,52 @@ const FUNCTIONS: &[&str] = &[
        %r: f32[] = map mul %q, %n
        yield %q, %r
      }",
+    // Running products and maxima, backwards and without the element itself.
+    "parameter %x: f32[2, 5] as \"x\"
+     %y: f32[2, 5] = cumulate product axis 1 %x",
+    "parameter %x: f32[5, 2] as \"x\"
+     %p: f32[5, 2] = cumulate product exclusive reverse axis 0 %x
+     %m: f32[5, 2] = cumulate max axis 1 %x
+     %y: f32[5, 2] = map mul %p, %m",
+    // Several factors of one element.
+    "parameter %x: f32[3] as \"x\"
+     parameter %u: f32[4] as \"u\"
+     %i: i64[4] = literal {0, 2, 2, 0}
+     %y: f32[3] = scatter product axes [0] batch 0 position 0 %x, %u, %i",
+    // As many turns as the data says, but 9 at most; and always 4.
+    "parameter %x: f32[2] as \"x\"
+     %o: i64[] = literal {0}
+     %end: i64[], %y: f32[2] = while %o, %x condition (%i: i64[], %c: f32[2]) {
+       %n: i64[] = literal {9}
+       %a: bool[] = map lt %i, %n
+       %s: f32[] = reduce sum [ | r0: 2] %c[r0]
+       %l: f32[] = literal {4.0}
+       %t: f32[] = map abs %s
+       %b: bool[] = map lt %t, %l
+       %g: bool[] = map and %a, %b
+       yield %g
+     } body (%j: i64[], %d: f32[2]) {
+       %one: i64[] = literal {1}
+       %k: i64[] = map add %j, %one
+       %e: f32[2] = map sin %d
+       %f: f32[2] = map add %d, %e
+       %h: f32[2] = map mul %f, %x
+       %m: f32[2] = map sub %f, %h
+       yield %k, %m
+     }",
+    "parameter %x: f32[2] as \"x\"
+     %o: i64[] = literal {8}
+     %end: i64[], %y: f32[2] = while %o, %x condition (%i: i64[], %c: f32[2]) {
+       %n: i64[] = literal {0}
+       %a: bool[] = map gt %i, %n
+       yield %a
+     } body (%j: i64[], %d: f32[2]) {
+       %two: i64[] = literal {2}
+       %k: i64[] = map sub %j, %two
+       %e: f32[2] = map sin %d
+       %f: f32[2] = map mul %e, %x
+       yield %k, %f
+     }",
 ];
 
 #[test]
@@ -213,6 +365,11 @@ fn chosen_functions() {
             let inputs: Vec<Tensor> = function.parameters().iter().map(&mut tensor).collect();
             match check(&function, 0, &[], &inputs, seed) {
                 Ok(something) => said += usize::from(something),
+                Err(reason) => panic!("{number}: {reason}"),
+            }
+            let shared = seed as usize % (inputs.len() + 1);
+            match check_rows(&function, &[], &inputs, shared) {
+                Ok(could) => assert!(could, "{number} is not vectorised"),
                 Err(reason) => panic!("{number}: {reason}"),
             }
         }

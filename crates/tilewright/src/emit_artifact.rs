@@ -1,8 +1,7 @@
 //! A model as an object or a library of machine code in a folder.
 
 use std::collections::BTreeMap;
-use std::fs::File;
-use std::io::{BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use artifact::{
@@ -14,7 +13,7 @@ use backend_c::{CPort, Interface};
 use base::{Diagnostic, Diagnostics, KernelId, Result, codes};
 use runtime::{ArtifactCall, ArtifactOutputs, ArtifactValue, Block, LoadedArtifact, StatePool};
 use sym::Expr;
-use tensor::{Kind, StagedFiles, Tensor, Value};
+use tensor::{Kind, StagedFile, StagedFiles, Tensor, Value};
 
 use crate::deployment::{
     DeploymentRequest, LoweredMain, LoweredModel, OutputContract, deployed_source, is_for, lowered,
@@ -85,7 +84,7 @@ pub fn emit_artifact(
     let mut files = StagedFiles::in_folder(folder)?;
     let own = &artifact.models[0];
     let name = &own.name;
-    let text = |text: String| move |file: &mut BufWriter<File>| file.write_all(text.as_bytes());
+    let text = |text: String| move |file: &mut StagedFile| file.write_all(text.as_bytes());
     files.write(folder.join(format!("{name}.h")), text(artifact.header(own)))?;
     if own.sizes.weights > 0 {
         files.write(folder.join("weights.bin"), |file| own.weights.write(file))?;

@@ -159,7 +159,7 @@ mod state;
 mod variant;
 mod weigh;
 
-pub use crate::engine::EngineCache;
+pub use crate::engine::{EngineCache, refit_engine};
 #[cfg(feature = "artifact")]
 pub use artifact::OperatingSystem;
 pub use backend::Target;
@@ -192,6 +192,7 @@ pub use tensor::npy::{read as read_npy, write as write_npy};
 pub use tensor::random::random;
 pub use tensor::{DType, Element, Keys, Kind, Scalar, Tensor, Value};
 pub use tensor::{Deviation, compare};
+pub use trace;
 
 /// The Rust examples of the README and the book are tests, too.
 #[cfg(doctest)]
@@ -200,6 +201,8 @@ mod book {
     struct Readme;
     #[doc = include_str!("../../../docs/rust.md")]
     struct Rust;
+    #[doc = include_str!("../../../docs/differentiation.md")]
+    struct Differentiation;
 }
 
 /// What stands behind an executable: for those who look at it, not for those who run it.

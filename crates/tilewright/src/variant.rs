@@ -477,7 +477,14 @@ impl Variant {
 }
 
 /// Fills the block of constants.
-fn run_setup(setup: &Specialisation, constants: &mut Block, options: &Options) -> Result<()> {
+///
+/// # Errors
+/// Faults while running.
+pub(crate) fn run_setup(
+    setup: &Specialisation,
+    constants: &mut Block,
+    options: &Options,
+) -> Result<()> {
     let run = |state: &mut State| {
         let mut call = state.call();
         for &id in setup.executable().weights() {

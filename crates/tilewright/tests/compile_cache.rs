@@ -172,6 +172,58 @@ fn a_folder_that_cannot_be_written_is_told_once() {
     assert_eq!(TOLD.load(Ordering::Relaxed), 1);
 }
 
+/// A file system of few bytes in a folder.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    /// None where it cannot be mounted.
+    fn mounted(folder: &Path, bytes: usize) -> Option<SmallDisk> {
+        std::fs::create_dir_all(folder).expect("a folder");
+        let mut mount = Command::new("mount");
+        mount.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"]).arg(folder);
+        let is_mounted = mount.stderr(Stdio::null()).status().is_ok_and(|status| status.success());
+        is_mounted.then(|| SmallDisk(folder.to_owned()))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let status = Command::new("umount").arg(&self.0).status().expect("`umount` beside `mount`");
+        assert!(status.success() || std::thread::panicking(), "{status}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_the_disk_is_not_kept() {
+    if !runs_code() {
+        return;
+    }
+    let folder = TemporaryFolder::new().expect("a folder");
+    let path = folder.path().join("model.onnx");
+    write_model(&path, 1.0);
+    compile(&path, &options(cache(&folder.path().join("kept")), 1));
+    let entry = std::fs::metadata(&entries(&folder.path().join("kept"))[0]).expect("it is there");
+    let bytes = entry.len() as usize;
+    for (number, size) in [8192, bytes / 2, bytes - 4096, bytes + 3 * 4096].iter().enumerate() {
+        let place = folder.path().join(format!("disk{number}"));
+        let Some(_disk) = SmallDisk::mounted(&place, *size) else {
+            println!("skipped: a file system of few bytes cannot be mounted here");
+            return;
+        };
+        let kept = place.join("kept");
+        for batch in [1, 2, 1] {
+            let made = compile(&path, &options(cache(&kept), batch));
+            assert_eq!(output(&made, batch), expected(&path, batch));
+            // The first may fit, and is not lost where the second does not.
+            assert_eq!(entries(&kept).len(), usize::from(*size > bytes));
+        }
+        let left = std::fs::read_dir(&kept).into_iter().flatten().flatten();
+        let is_part =
+            |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with('.');
+        assert!(!left.into_iter().any(|file| is_part(&file)), "a part of {size} bytes is left");
+    }
+}
+
 #[test]
 fn what_was_used_longest_ago_leaves_first() {
     if !runs_code() {

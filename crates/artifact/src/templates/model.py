@@ -12,6 +12,7 @@ same width. One Model serves one thread at a time; make several for more.
 import ctypes
 import mmap
 import os
+import threading
 
 HASH = "@HASH@"
 # Names, element types, C's letters for them, shapes (None: free).
@@ -31,6 +32,9 @@ ARENA_BYTES = @ARENA@
 STATUSES = @STATUSES@
 TOO_LITTLE_MEMORY = @MEMORY@
 MOST_ARENA_BYTES = 1 << 40
+# Pages of so many bytes are made by one call, a fraction of a millisecond.
+_PART = 1 << 18
+_POPULATE_WRITE = 23
 
 
 class _Arguments(ctypes.Structure):
@@ -66,12 +70,13 @@ class Error(Exception):
 
 
 class _Memory:
-    """Aligned memory of at least so many bytes, in large pages where the system has them."""
+    """Aligned memory of at least so many bytes: constants in large pages where the system has them,
+    since all runs read them; those of an arena a thread makes while the rest begins."""
 
-    def __init__(self, count):
+    def __init__(self, count, is_arena):
         self.bytes = count + ALIGNMENT
         self._memory = mmap.mmap(-1, self.bytes)
-        if hasattr(mmap, "MADV_HUGEPAGE"):
+        if not is_arena and hasattr(mmap, "MADV_HUGEPAGE"):
             try:
                 self._memory.madvise(mmap.MADV_HUGEPAGE)
             except OSError:
@@ -79,6 +84,16 @@ class _Memory:
         self._view = (ctypes.c_char * self.bytes).from_buffer(self._memory)
         # Pages are aligned to more than any number.
         self.address = ctypes.addressof(self._view)
+        if is_arena and count > _PART:
+            threading.Thread(target=self._populate, daemon=True).start()
+
+    def _populate(self):
+        """Has the system make all pages. Whoever is there before makes the one that he meets."""
+        madvise = getattr(ctypes.CDLL(None), "madvise", None)
+        for start in range(0, self.bytes if madvise else 0, _PART):
+            place, count = self.address + start, min(_PART, self.bytes - start)
+            if madvise(ctypes.c_void_p(place), ctypes.c_size_t(count), _POPULATE_WRITE) != 0:
+                return
 
 
 class Model:
@@ -86,13 +101,12 @@ class Model:
 
     def __init__(self, folder=None):
         folder = folder or os.path.dirname(os.path.abspath(__file__))
+        self._arguments = _Arguments()
+        self._set_arena(max(SETUP_ARENA_BYTES, ARENA_BYTES, 1 << 20 if IS_PLAN else 0))
         self._library = ctypes.CDLL(os.path.join(folder, "@LIBRARY@"))
         self._library.@NAME@_run.restype = ctypes.c_int32
-        self._arguments = _Arguments()
-        self._constants = _Memory(CONSTANTS_BYTES)
-        self._arena = _Memory(max(SETUP_ARENA_BYTES, ARENA_BYTES, 1 << 20 if IS_PLAN else 0))
+        self._constants = _Memory(CONSTANTS_BYTES, False)
         self._arguments.constants = self._constants.address
-        self._set_arena(self._arena)
         if WEIGHTS_BYTES > 0:
             self._load(os.path.join(folder, "weights.bin"))
         self._setup()
@@ -118,10 +132,10 @@ class Model:
             if status != 0:
                 raise Error(status)
 
-    def _set_arena(self, arena):
-        self._arena = arena
-        self._arguments.arena = arena.address
-        self._arguments.arena_bytes = arena.bytes
+    def _set_arena(self, count):
+        self._arena = _Memory(count, True)
+        self._arguments.arena = self._arena.address
+        self._arguments.arena_bytes = self._arena.bytes
 
     def run(self, *inputs):
         """The outputs, in order, of the inputs, in order."""
@@ -166,7 +180,7 @@ class Model:
             status = self._library.@NAME@_run(ctypes.byref(self._arguments))
             if status != TOO_LITTLE_MEMORY or self._arena.bytes > MOST_ARENA_BYTES:
                 break
-            self._set_arena(_Memory(4 * self._arena.bytes))
+            self._set_arena(4 * self._arena.bytes)
         if status != 0:
             raise Error(status)
         outputs = []

@@ -58,8 +58,8 @@ pub(crate) fn emit_procedure(procedure: &Procedure) -> Result<EmittedProcedure, 
 /// The label of where procedures are left with what `rax` holds.
 const EXIT: usize = 0;
 
-/// Areas of so many bytes stand where instructions reach them with one byte.
-const NEAR: u64 = 32;
+/// Areas of so many bytes stand where instructions reach them with one byte, those used most first.
+const NEAR: u64 = 64;
 
 /// Where a local is.
 #[derive(Clone, Copy)]
@@ -96,8 +96,10 @@ struct ProcedureEmitter<'a> {
 
 impl<'a> ProcedureEmitter<'a> {
     fn new(procedure: &'a Procedure) -> ProcedureEmitter<'a> {
-        let mut uses = vec![0; procedure.locals.len()];
-        count_uses(&procedure.body, 1, &mut uses);
+        let mut uses =
+            Uses { locals: vec![0; procedure.locals.len()], areas: vec![0; procedure.areas.len()] };
+        uses.count(&procedure.body, 1);
+        let Uses { locals: uses, areas: area_uses } = uses;
         let mut order: Vec<usize> = (0..uses.len()).filter(|&local| uses[local] > 1).collect();
         order.sort_by_key(|&local| (std::cmp::Reverse(uses[local]), local));
         let saved: Vec<Register> = PRESERVED.into_iter().take(order.len()).collect();
@@ -111,10 +113,13 @@ impl<'a> ProcedureEmitter<'a> {
             -(depth as i32)
         };
         let mut areas = vec![0; procedure.areas.len()];
+        let mut ordered: Vec<AreaId> = procedure.areas.ids().collect();
+        ordered.sort_by_key(|area| (std::cmp::Reverse(area_uses[area.index()]), area.index()));
         let mut place = |near: bool, below: &mut dyn FnMut(u64, u64) -> i32| {
-            for (area, (_, bytes)) in areas.iter_mut().zip(procedure.areas.values()) {
-                if near == (*bytes <= NEAR) {
-                    *area = below(*bytes, 16);
+            for &area in &ordered {
+                let (_, bytes) = procedure.areas[area];
+                if near == (bytes <= NEAR) {
+                    areas[area.index()] = below(bytes, 16);
                 }
             }
         };
@@ -584,17 +589,34 @@ impl<'a> ProcedureEmitter<'a> {
     // --- actions ---
 
     fn actions(&mut self, actions: &[Action]) -> Result<(), String> {
-        actions.iter().try_for_each(|action| self.action(action))
+        let mut called = None;
+        for action in actions {
+            match called {
+                // What a call gave is still there.
+                Some(local) if passed_on(action) == Some(local) => self.leave_unless_zero()?,
+                _ => self.action(action)?,
+            }
+            called = match action {
+                Action::Call(result, ..) => *result,
+                _ => None,
+            };
+        }
+        Ok(())
+    }
+
+    /// Leaves with what `rax` holds, unless that is 0.
+    fn leave_unless_zero(&mut self) -> Result<(), String> {
+        self.put(Code::Test_rm64_r64, &[Register::RAX.into(), Register::RAX.into()], None)?;
+        self.jump_on(NOT_EQUAL, EXIT);
+        Ok(())
     }
 
     fn action(&mut self, action: &Action) -> Result<(), String> {
         match action {
             Action::Set(local, word) => self.set_to(*local, word),
-            // A fault is passed on.
-            Action::If(Word::Local(fault), then, otherwise)
-                if otherwise.is_empty() && then[..] == [Action::Return(Word::Local(*fault))] =>
-            {
-                self.branch(&Word::Local(*fault), true, EXIT)
+            Action::If(condition, ..) if passed_on(action).is_some() => {
+                self.word(condition)?;
+                self.leave_unless_zero()
             }
             Action::Store(width, address, value) => self.store(*width, address, value),
             Action::If(condition, then, otherwise) => {
@@ -672,31 +694,44 @@ impl<'a> ProcedureEmitter<'a> {
     }
 
     fn store(&mut self, width: MemoryWidth, address: &Word, value: &Word) -> Result<(), String> {
-        let value_register = match self.simple(value) {
-            // `memory` may use rax.
-            Some(simple) => {
-                let memory = self.memory(address)?;
-                self.simple_to(Register::RCX, simple)?;
-                return self.store_at(width, memory, Register::RCX);
-            }
-            None => Register::RCX,
-        };
-        self.word(value)?;
-        let is_near = matches!(address, Word::Area(_) | Word::Local(_))
-            || matches!(address, Word::Binary(WordOperator::Add, operands)
-                if matches!(operands.0, Word::Area(_)) && matches!(operands.1, Word::Number(_)));
-        if is_near {
-            self.copy_register(value_register, Register::RAX)?;
+        const RAX: Register = Register::RAX;
+        const RCX: Register = Register::RCX;
+        let is_whole = width == MemoryWidth::Eight;
+        if let Some(Simple::Home(Home::Register(register))) =
+            self.simple(value).filter(|_| is_whole)
+        {
             let memory = self.memory(address)?;
-            return self.store_at(width, memory, value_register);
+            return self.store_at(width, memory, register);
         }
-        self.push(Register::RAX)?;
+        if self.is_direct(value) {
+            // `memory` may use rax.
+            let memory = self.memory(address)?;
+            self.direct_to(RCX, value)?;
+            return self.store_at(width, memory, RCX);
+        }
+        self.word(value)?;
+        let is_in_area = match address {
+            Word::Binary(WordOperator::Add, operands) => {
+                matches!((&operands.0, &operands.1), (Word::Area(_), Word::Number(_)))
+            }
+            _ => matches!(address, Word::Area(_)),
+        };
+        if is_in_area && is_whole {
+            let memory = self.memory(address)?;
+            return self.store_at(width, memory, RAX);
+        }
+        if is_in_area || matches!(address, Word::Local(_)) {
+            self.copy_register(RCX, RAX)?;
+            let memory = self.memory(address)?;
+            return self.store_at(width, memory, RCX);
+        }
+        self.push(RAX)?;
         let memory = self.memory(address)?;
-        self.pop(value_register)?;
-        self.store_at(width, memory, value_register)
+        self.pop(RCX)?;
+        self.store_at(width, memory, RCX)
     }
 
-    /// Stores what `rcx` holds.
+    /// Stores what a register holds: `rcx`, where it is less than a word.
     fn store_at(
         &mut self,
         width: MemoryWidth,
@@ -766,6 +801,18 @@ impl<'a> ProcedureEmitter<'a> {
     }
 }
 
+/// The local that an action leaves with, unless it is 0: a fault that is passed on.
+fn passed_on(action: &Action) -> Option<LocalId> {
+    match action {
+        Action::If(Word::Local(fault), then, otherwise)
+            if otherwise.is_empty() && then[..] == [Action::Return(Word::Local(*fault))] =>
+        {
+            Some(*fault)
+        }
+        _ => None,
+    }
+}
+
 /// Conditions, by their numbers in opcodes.
 const EQUAL: u8 = 4;
 const NOT_EQUAL: u8 = 5;
@@ -799,27 +846,34 @@ fn is_power(number: i32) -> bool {
     number > 0 && number.count_ones() == 1
 }
 
-/// Counts how often each local is used, about.
-fn count_uses(actions: &[Action], weight: u64, uses: &mut [u64]) {
-    let weighed = weight.min(1 << 40);
-    for action in actions {
-        action.words(&mut |word| {
-            word.walk(&mut |word| {
-                if let Word::Local(local) = word {
-                    uses[local.index()] += weighed;
-                }
+/// How often locals and areas are used; in loops more than once.
+struct Uses {
+    locals: Vec<u64>,
+    areas: Vec<u64>,
+}
+
+impl Uses {
+    fn count(&mut self, actions: &[Action], weight: u64) {
+        let weighed = weight.min(1 << 40);
+        for action in actions {
+            action.words(&mut |word| {
+                word.walk(&mut |word| match word {
+                    Word::Local(local) => self.locals[local.index()] += weighed,
+                    Word::Area(area) => self.areas[area.index()] += weighed,
+                    _ => {}
+                });
             });
-        });
-        match action {
-            Action::Set(local, _) | Action::Call(Some(local), ..) => {
-                uses[local.index()] += weighed;
+            match action {
+                Action::Set(local, _) | Action::Call(Some(local), ..) => {
+                    self.locals[local.index()] += weighed;
+                }
+                Action::If(_, then, otherwise) => {
+                    self.count(then, weighed);
+                    self.count(otherwise, weighed);
+                }
+                Action::Loop(body) => self.count(body, weighed * TURNS),
+                _ => {}
             }
-            Action::If(_, then, otherwise) => {
-                count_uses(then, weighed, uses);
-                count_uses(otherwise, weighed, uses);
-            }
-            Action::Loop(body) => count_uses(body, weighed * TURNS, uses),
-            _ => {}
         }
     }
 }

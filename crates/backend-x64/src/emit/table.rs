@@ -189,6 +189,7 @@ pub(super) const FORMS: &[Form] = &[
     vex(VEX_Vpsravd_xmm_xmm_xmmm128, P66, M38, W0, 0x46, RVM).lengths(2).on(Sar, I32),
     vex(VEX_Vpsllvd_xmm_xmm_xmmm128, P66, M38, W0, 0x47, RVM).lengths(2).on(Shl, I32),
     vex(VEX_Vpsllvq_xmm_xmm_xmmm128, P66, M38, W1, 0x47, RVM).lengths(2).on(Shl, I64),
+    vex(VEX_Vpbroadcastw_xmm_xmmm16, P66, M38, W0, 0x79, RM).lengths(2).on(LoadBroadcast, I16),
     vex(VEX_Vpbroadcastd_xmm_xmmm32, P66, M38, W0, 0x58, RM).lengths(2).on(Broadcast, I32)
         .on(LoadBroadcast, I32),
     vex(VEX_Vpbroadcastq_xmm_xmmm64, P66, M38, W0, 0x59, RM).lengths(2).on(Broadcast, F64)
@@ -457,6 +458,8 @@ pub(super) const FORMS: &[Form] = &[
         .on(DotPairs, I32),
     evex(EVEX_Vdpbf16ps_xmm_k1z_xmm_xmmm128b32, PF3, M38, W0, 0x52, RVM, Grows(16, 4)).lengths(3)
         .on(DotPairs, F32),
+    evex(EVEX_Vpbroadcastw_xmm_k1z_xmmm16, P66, M38, W0, 0x79, RM, Fixed(2, 0)).lengths(3)
+        .on(LoadBroadcast, I16),
     evex(EVEX_Vpbroadcastd_xmm_k1z_xmmm32, P66, M38, W0, 0x58, RM, Fixed(4, 0)).lengths(3)
         .on(Broadcast, I32).on(LoadBroadcast, I32),
     evex(EVEX_Vpbroadcastq_xmm_k1z_xmmm64, P66, M38, W1, 0x59, RM, Fixed(8, 0)).lengths(3)

@@ -15,7 +15,9 @@ use rustc_hash::FxHashMap;
 
 use super::fold::fold_loads;
 use super::numbering::Numbering;
+use super::products::products_first;
 use super::tidy::{remove_unused, reorder};
+use super::vector_registers;
 use crate::vcode::op::PURE;
 use crate::vcode::{
     Base, BasicBlock, BlockId, Cond, Inst, IntOperand, Lane, MadeFor, MemoryOperand, Opcode,
@@ -628,7 +630,9 @@ impl Builder {
         order.iter().for_each(|block| placed[block.index()] = true);
         order.extend(self.function.blocks.ids().filter(|block| !placed[block.index()]));
         let mut function = reorder(self.function, &order);
-        fold_loads(&mut function, self.isa.has_avx512());
+        let has_avx512 = self.isa.has_avx512();
+        fold_loads(&mut function, has_avx512);
+        products_first(&mut function, vector_registers(self.isa));
         remove_unused(&mut function);
         function
     }

@@ -21,7 +21,7 @@ use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, Register
 const LANES: usize = 16;
 
 /// The most elements of a row that is held in registers.
-const MOST_PERMUTED: usize = 4 * LANES;
+const MOST_PERMUTED: usize = 8 * LANES;
 
 /// Bytes of a register, of which two are looked up in at once, and the most bytes of a table.
 const TABLE_PART: usize = 64;
@@ -305,7 +305,7 @@ impl Selector<'_> {
     ) -> Option<Evaluated> {
         let count = usize::try_from(range.max).ok()? + 1;
         let order = self.register(index);
-        let fits = range.min == 0 && count <= MOST_BYTES && count.is_multiple_of(4);
+        let fits = range.min == 0 && (4..=MOST_BYTES).contains(&count);
         let whole = self.builder.type_of(order) == RegisterType::V512;
         // Where no lane is on, the row need not be there.
         let is_there = self.exec.is_none() || row.terms.is_empty();
@@ -354,14 +354,30 @@ impl Selector<'_> {
         count: usize,
     ) -> Option<Vec<VRegId>> {
         let address = self.address(buffer, row);
+        let at = |byte: usize| {
+            let displacement = address.displacement.checked_add(byte as i32)?;
+            Some(MemoryOperand { displacement, ..address })
+        };
         let mut parts = Vec::new();
         for first in (0..count).step_by(TABLE_PART) {
-            let displacement = address.displacement.checked_add(first as i32)?;
-            let mask = Mask::Constant(all_lanes(TABLE_PART.min(count - first) / 4));
-            let mask = self.mask_operand(mask, LANES, 4);
-            let address = MemoryOperand { displacement, ..address };
-            let inst = Inst::new(Opcode::Load, Lane::I32, &[]).address(address).mask(mask);
-            parts.push(self.load_inst(inst, RegisterType::V512, buffer));
+            let words = TABLE_PART.min(count - first) / 4;
+            let mask = self.mask_operand(Mask::Constant(all_lanes(words)), LANES, 4);
+            let inst = Inst::new(Opcode::Load, Lane::I32, &[]).address(at(first)?).mask(mask);
+            let mut part = self.load_inst(inst, RegisterType::V512, buffer);
+            let (end, odd) = (first + 4 * words, count % 4);
+            if words < LANES && odd != 0 {
+                // The last bytes, out of the word that ends with them.
+                let inst =
+                    Inst::new(Opcode::LoadBroadcast, Lane::I32, &[]).address(at(end + odd - 4)?);
+                let word = self.load_inst(inst, RegisterType::V512, buffer);
+                let like = |item| Vector { item, lane: Lane::I32, lanes: LANES };
+                let word = like(Item::Register(word));
+                let last = self.unary(Opcode::ShrImm, word, 8 * (4 - odd as i64));
+                let whole = like(Item::Register(part));
+                let blended = self.blend_vectors(Mask::Constant(1 << words), whole, last);
+                part = self.register(blended);
+            }
+            parts.push(part);
         }
         Some(parts)
     }

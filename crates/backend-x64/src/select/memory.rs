@@ -14,6 +14,7 @@ use tensor::DType;
 
 use super::Selector;
 use super::index::Linear;
+use super::plan::{self, SCRATCH_UNIT};
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Base, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
@@ -130,8 +131,33 @@ impl Selector<'_> {
             let value = self.load_inst(inst, register_type(lane, lanes), buffer);
             return Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes });
         }
+        if matches!(dtype, DType::BF16 | DType::F16) && lanes > 1 {
+            return self.load_uniform_short(buffer, address, lanes);
+        }
         let one = self.load_element(buffer, dtype, address);
         self.broadcast(one, lanes)
+    }
+
+    /// The short float at an address, in all lanes: repeated before it is widened, where that takes
+    /// fewer instructions. Halves are widened to 512 bits at half the rate of shorter registers.
+    fn load_uniform_short(
+        &mut self,
+        buffer: BufferId,
+        address: MemoryOperand,
+        lanes: usize,
+    ) -> Evaluated {
+        let ty = register_type(Lane::F32, lanes);
+        let inst = Inst::new(Opcode::LoadBroadcast, Lane::I16, &[]).address(address);
+        if self.kernel.buffers[buffer].dtype == DType::BF16 {
+            let item = Item::Register(self.load_inst(inst, ty, buffer));
+            return self.element_of_raw(Vector { item, lane: Lane::I32, lanes }, DType::BF16);
+        }
+        let half = self.load_inst(inst, RegisterType::V128, buffer);
+        let widened = if ty == RegisterType::V512 { RegisterType::V128 } else { ty };
+        let inst = Inst::new(Opcode::F16ToF32, Lane::F32, &[half]);
+        let item = Item::Register(self.builder.emit(inst, widened));
+        let own = Vector { item, lane: Lane::F32, lanes: lanes.min(widened.vector_bytes() / 4) };
+        Evaluated::Vector(self.broadcast_vector(own, lanes))
     }
 
     /// The address if any lane is on, else one that may be read.
@@ -432,7 +458,12 @@ impl Selector<'_> {
             let name = &self.kernel.buffers[buffer].name;
             return Err(self.refuse(format!("a vector loop stores to one element of `{name}`")));
         }
-        let mask = self.active_mask(lanes);
+        let mask = match self.active_mask(lanes) {
+            Mask::Constant(bits) if self.ends_scratch(buffer, &linear, bits, lanes) => {
+                Mask::Constant(all_lanes(lanes))
+            }
+            mask => mask,
+        };
         let whole = mask == Mask::Constant(all_lanes(lanes));
         if step == Some(bytes) && (self.builder.has_masks() || bytes >= 4 || whole) {
             let address = self.address_under_guards(buffer, &linear);
@@ -460,6 +491,22 @@ impl Selector<'_> {
         }
         self.forget(buffer);
         Ok(())
+    }
+
+    /// Whether the lanes that are off lie behind the end of a buffer in scratch memory, each of
+    /// which fills whole vectors. A load that meets what a mask has stored waits until it is in the
+    /// cache.
+    fn ends_scratch(&self, buffer: BufferId, linear: &Linear, bits: u32, lanes: usize) -> bool {
+        let Some(elements) = plan::scratch_elements(&self.kernel.buffers[buffer]) else {
+            return false;
+        };
+        let bytes = self.element_bytes(buffer) as i64;
+        let count = i64::from(bits.trailing_ones());
+        let end = linear.constant + count * bytes;
+        let ends = linear.terms.is_empty() && linear.lane_step == bytes && end == elements * bytes;
+        let room = (end as u64).next_multiple_of(SCRATCH_UNIT) as i64;
+        let fits = linear.constant + lanes as i64 * bytes <= room;
+        ends && fits && bits == all_lanes(count as usize)
     }
 
     fn store_element(&mut self, buffer: BufferId, address: MemoryOperand, value: Evaluated) {

@@ -1,8 +1,8 @@
 //! What is decided about a kernel before its code is written.
 //!
 //! - How many lanes the vectors of each `Vector` loop have. They are as many as the widest element
-//!   of the loop's body allows, fewer if the loop is short, and the same for all loops that share a
-//!   register buffer.
+//!   of the loop's body allows, fewer if the loop is short and stores no part of a row in scratch
+//!   memory, and the same for all loops that share a register buffer.
 //! - Where each register buffer's elements are: a slot is one value of vcode, a vector of them
 //!   along the last axis where a `Vector` loop covers that.
 //! - Which indices that are values have lanes of 32 bits, though they are of 64: those that are
@@ -17,6 +17,9 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, ScalarFunction};
 
 use super::value::{Carrier, carrier};
+
+/// Bytes of which each buffer in scratch memory takes a multiple.
+pub(super) const SCRATCH_UNIT: u64 = 64;
 
 /// Decisions about a kernel.
 pub(crate) struct Plan {
@@ -101,7 +104,7 @@ impl Plan {
                 Scope::Scratch => {
                     plan.scratch_offsets[id] = plan.scratch_bytes as i64;
                     let size = byte_size(&buffer.shape, buffer.dtype, &ranges).ok_or(id)?;
-                    plan.scratch_bytes += size.next_multiple_of(64);
+                    plan.scratch_bytes += size.next_multiple_of(SCRATCH_UNIT);
                 }
                 Scope::Register => {
                     let lanes = lanes.buffers.get(&id).copied().unwrap_or(1);
@@ -164,7 +167,10 @@ fn decide_lanes(kernel: &Kernel, vector_bytes: usize, short: &BTreeSet<SymbolId>
         }
         let extent = inner.extent.as_constant().unwrap_or(0).max(1) as usize;
         let most = vector_bytes / widest(kernel, inner, short);
-        lanes.loops.insert(inner.variable, most.min(extent.next_power_of_two().max(4)));
+        // What is met again in whole vectors is stored as such.
+        let is_part = vector_bytes == 64 && stores_part(kernel, &inner.body, extent);
+        let least = if is_part { most } else { 4 };
+        lanes.loops.insert(inner.variable, most.min(extent.next_power_of_two().max(least)));
         each_register(kernel, &inner.body, &mut |buffer, index| {
             if index.last().is_some_and(|last| last.contains(inner.variable)) {
                 covers.insert((inner.variable, buffer));
@@ -276,6 +282,25 @@ fn widest(kernel: &Kernel, vector: &loops::Loop, short: &BTreeSet<SymbolId>) -> 
         value => see(value.dtype(kernel)),
     });
     bytes
+}
+
+/// The elements of a buffer in scratch memory that lie side by side; none if they do not.
+pub(super) fn scratch_elements(data: &loops::Buffer) -> Option<i64> {
+    let is_whole = data.scope == Scope::Scratch && data.strides.is_none();
+    is_whole.then(|| data.shape.iter().map(Expr::as_constant).product()).flatten()
+}
+
+/// Whether so many elements are stored of a longer row in scratch memory.
+fn stores_part(kernel: &Kernel, block: &[Stmt], extent: usize) -> bool {
+    let mut found = false;
+    loops::visit::walk(block, &mut |stmt| {
+        if let Stmt::Store { buffer, .. } = stmt {
+            let data = &kernel.buffers[*buffer];
+            let row = data.shape.last().and_then(Expr::as_constant);
+            found |= data.scope == Scope::Scratch && row.is_some_and(|row| row > extent as i64);
+        }
+    });
+    found
 }
 
 fn each_register<'a>(

@@ -186,11 +186,11 @@ impl Selector<'_> {
     fn broadcasts_by_itself(&self, value: &ScalarExpr) -> bool {
         match value {
             ScalarExpr::Constant(_) | ScalarExpr::Load { .. } | ScalarExpr::Fold { .. } => true,
-            // f32 is what bf16 is loaded as, i32 what i16 is.
+            // f32 is what short floats are loaded as, i32 what i16 is.
             ScalarExpr::Apply { function: ScalarFunction::Cast, dtype, arguments } => {
                 matches!(&arguments[..], [ScalarExpr::Load { buffer, .. }] if matches!(
                     (self.kernel.buffers[*buffer].dtype, *dtype),
-                    (DType::BF16, DType::F32) | (DType::I16, DType::I32)
+                    (DType::BF16 | DType::F16, DType::F32) | (DType::I16, DType::I32)
                 ))
             }
             _ => false,

@@ -21,6 +21,11 @@ const UNKNOWN: i64 = 64;
 /// Minimal filtering is chosen if it takes at most this share of the time.
 const PAYS: f64 = 0.9;
 
+/// The most products of a transform where the filter is computed in each run, as where a model is
+/// trained. With six a sum of 64 channels errs twice as much as one chain of all its terms, with
+/// four two thirds as much. Gradients jump where an error changes the sign in front of a `relu`.
+const MOST_PRODUCTS_ANEW: i64 = 4;
+
 /// What forms that leave a window as it is have to save beside others: they take longer than
 /// predicted.
 const HALFWAY: f64 = 1.1;
@@ -219,7 +224,8 @@ fn candidates(sizes: &Sizes) -> Vec<Vec<i64>> {
     let mut all = vec![Vec::new()];
     for (at, &taps) in sizes.taps.iter().enumerate() {
         let of_phase = div_ceil(sizes.spatial[at], sizes.dilations[at]);
-        let most = (MOST_PRODUCTS + 1 - taps).min(of_phase.max(2));
+        let products = if sizes.filters_anew { MOST_PRODUCTS_ANEW } else { MOST_PRODUCTS };
+        let most = (products + 1 - taps).min(of_phase.max(2)).max(1);
         let longer = |found: &Vec<i64>| {
             let found = found.clone();
             (1..=most).map(move |outputs| [&found[..], &[outputs]].concat())

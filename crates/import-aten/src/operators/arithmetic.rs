@@ -1,6 +1,6 @@
 //! Operators that compute each element from elements of the same place.
 
-use front::{Accepted, Graph, Operand, type_error, unsupported};
+use front::{Accepted, Graph, Operand, scaled_bessel, type_error, unsupported};
 use tensor::{DType, ScalarFunction as F};
 
 use crate::node::{Lowered, Node};
@@ -51,6 +51,16 @@ pub(super) fn formula(
         return Err(type_error(format!("{} where floats are needed", x.dtype())));
     }
     Ok(vec![graph.rounded_once(&x, formula)?])
+}
+
+/// `I0(x)`, the modified Bessel function of the first kind and order 0, computed in f64.
+pub(super) fn bessel(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let x = node.operand_as(graph, (0, "self"), DType::F64)?;
+    let scaled = scaled_bessel(graph, &x, 0)?;
+    let size = graph.abs(&x)?;
+    let growth = graph.exp(&size)?;
+    let found = graph.mul(&scaled, &growth)?;
+    Ok(vec![graph.cast(&found, node.dtype()?)?])
 }
 
 /// A scalar function of two operands in the result's type.

@@ -18,6 +18,54 @@ pub(super) fn embedding(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     Ok(vec![gather_axis(graph, &table, 0, &index)?])
 }
 
+/// `embedding_renorm(table, indices, max_norm, norm_type)`: a table of which those rows that are
+/// looked up, and whose norm is larger than the one given, are scaled down to it.
+///
+/// Source: `embedding_renorm_cpu_` in PyTorch's `Embedding.cpp`; it divides by the norm and 1e-7.
+pub(super) fn embedding_renorm(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (table, index) = (node.tensor(0, "self")?, node.tensor(1, "indices")?);
+    let (Some(most), Some(power)) = (node.number(2, "max_norm")?, node.number(3, "norm_type")?)
+    else {
+        return Err(unsupported("a norm without a bound or a power"));
+    };
+    if power.is_nan() || power <= 0.0 {
+        return Err(unsupported(format!("norms of the power {power}")));
+    }
+    let index = graph.cast(&index, DType::I64)?;
+    let rows = gather_axis(graph, &table, 0, &index)?;
+    let wide = graph.widen(&rows)?;
+    let norms = norms_of_rows(graph, &wide, power)?;
+    let bound = graph.number(wide.dtype(), most);
+    let divisor = graph.add_number(&norms, 1e-7)?;
+    let factor = graph.div(&bound, &divisor)?;
+    let is_large = graph.greater(&norms, &bound)?;
+    let one = Operand::of_scalar(Scalar::one(wide.dtype()));
+    let factor = graph.select(&is_large, &factor, &one)?;
+    let scaled = graph.mul(&wide, &factor)?;
+    let scaled = graph.cast(&scaled, table.dtype())?;
+    // Rows that are looked up twice are written twice, with the same elements.
+    let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+    Ok(vec![graph.scatter(&table, &scaled, &[index], op)?])
+}
+
+/// The norm of a power along the last axis, which stays with one element.
+fn norms_of_rows(graph: &mut Graph, rows: &Operand, power: f64) -> Accepted<Operand> {
+    let (last, size) = (rows.rank() - 1, graph.abs(rows)?);
+    if power == f64::INFINITY {
+        return graph.reduce_axes(&size, &[last], Reduction::Max, true);
+    }
+    if power == 2.0 {
+        let square = graph.square(rows)?;
+        let sum = graph.reduce_axes(&square, &[last], Reduction::Sum, true)?;
+        return graph.sqrt(&sum);
+    }
+    let exponent = graph.number(rows.dtype(), power);
+    let raised = graph.map(ScalarFunction::Pow, &[&size, &exponent])?;
+    let sum = graph.reduce_axes(&raised, &[last], Reduction::Sum, true)?;
+    let root = graph.number(rows.dtype(), 1.0 / power);
+    graph.map(ScalarFunction::Pow, &[&sum, &root])
+}
+
 /// `_embedding_bag(weight, indices, offsets, scale_grad_by_freq, mode, sparse, per_sample_weights,
 /// include_last_offset, padding_idx)`: sums, means or maxima of rows of a table, the rows from one
 /// offset to the next together. Of its results the first alone is given.
@@ -265,6 +313,19 @@ pub(super) fn non_zero(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         return Ok(vec![graph.slice_axis(&places, 1, Expr::ZERO, 1, Expr::ZERO)?]);
     }
     Ok(vec![true_indices(graph, &holds)?])
+}
+
+/// `_local_scalar_dense(x)`: the only element, an integer that is not negative, as a size. A trace
+/// has such a size as the length of a value, as it has those that are inputs by themselves.
+pub(super) fn counted(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let Some(range) = node.defined else {
+        return Err(unsupported("a number that is no size"));
+    };
+    let x = node.tensor(0, "self")?;
+    let x = graph.cast(&x, DType::I64)?;
+    let x = graph.reshape(&x, &[])?;
+    let length = graph.bind(&x, &Expr::from(range.max))?;
+    Ok(vec![graph.full(&[length], Scalar::bool(false))?])
 }
 
 /// The axes that have an index, the indices in one shape, and how many other axes come before

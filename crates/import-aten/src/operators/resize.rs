@@ -3,7 +3,10 @@
 //! Source: `area_pixel_compute_source_index` in PyTorch's `UpSample.h`. Where a factor is given,
 //! places are found by it, not by the ratio of the extents.
 
-use front::{Accepted, Graph, Operand, gather_axis, interpolation_order, unsupported};
+use front::{
+    Accepted, Graph, Interpolation, Operand, Surrounding, gather_axis, interpolation_order,
+    sample_grid, unsupported,
+};
 use sym::Expr;
 use tensor::{DType, Scalar};
 
@@ -65,6 +68,27 @@ pub(super) fn resize(
     }
     let value = graph.cast(&value, dtype)?;
     Ok(vec![graph.refine(&value, &shape)?])
+}
+
+/// `grid_sampler_3d(input, grid, interpolation_mode, padding_mode, align_corners)`: an image at the
+/// places of a grid.
+pub(super) fn sampled(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, grid) = (node.tensor(0, "input")?, node.tensor(1, "grid")?);
+    let interpolation = match node.int(2, "interpolation_mode", 0)? {
+        0 => Interpolation::Linear,
+        1 => Interpolation::Nearest,
+        other => return Err(unsupported(format!("interpolation of mode {other}"))),
+    };
+    let surrounding = match node.int(3, "padding_mode", 0)? {
+        0 => Surrounding::Zeros,
+        1 => Surrounding::Border,
+        2 => Surrounding::Reflection,
+        other => return Err(unsupported(format!("padding of mode {other}"))),
+    };
+    let aligned = node.flag(4, "align_corners", false)?;
+    let (dtype, x) = (x.dtype(), graph.widen(&x)?);
+    let sampled = sample_grid(graph, &x, &grid, interpolation, surrounding, aligned)?;
+    Ok(vec![graph.cast(&sampled, dtype)?])
 }
 
 /// Where the elements of the result lie among those of the operand, from 0.

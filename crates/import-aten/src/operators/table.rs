@@ -23,6 +23,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.atan", "default", |node, graph| arithmetic::unary(node, graph, F::Atan)),
     row("aten.atanh", "default", |node, graph| arithmetic::unary(node, graph, F::Atanh)),
     row("aten.bitwise_not", "default", |node, graph| arithmetic::unary(node, graph, F::Not)),
+    row("prims.bessel_i0", "default", arithmetic::bessel),
     row("aten.ceil", "default", |node, graph| arithmetic::rounding(node, graph, F::Ceil)),
     row("aten.cos", "default", |node, graph| arithmetic::unary(node, graph, F::Cos)),
     row("aten.cosh", "default", |node, graph| arithmetic::unary(node, graph, F::Cosh)),
@@ -159,6 +160,7 @@ pub(super) const TABLE: &[Operator] = &[
     // --- indices ---
     row("aten._unsafe_index", "Tensor", indexing::index),
     row("aten.embedding", "default", indexing::embedding),
+    row("aten.embedding_renorm", "default", indexing::embedding_renorm),
     row("aten.gather", "default", indexing::gather),
     row("aten.index", "Tensor", indexing::index),
     row("aten.index_put", "default", indexing::index_put),
@@ -167,6 +169,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten._embedding_bag_forward_only", "default", indexing::embedding_bag),
     row("aten.masked_scatter", "default", indexing::masked_scatter),
     row("aten.nonzero", "default", indexing::non_zero),
+    row("aten._local_scalar_dense", "default", indexing::counted),
     row("aten.scatter", "src", |node, graph| indexing::scatter(node, graph, "src", None)),
     row("aten.scatter", "value", |node, graph| indexing::scatter(node, graph, "value", None)),
     row("aten.scatter", "reduce", |node, graph| indexing::scatter_by_word(node, graph, "src")),
@@ -293,6 +296,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.upsample_trilinear3d", "default vec", |node, graph| {
         resize::resize(node, graph, 3, Between::Linear)
     }),
+    row("aten.grid_sampler_3d", "default", resize::sampled),
     // --- made of nothing ---
     row("aten.arange", "default", creation::count),
     row("aten.arange", "start start_step", creation::range),

@@ -4,7 +4,9 @@
 //! and weights of the taps are computed from counters, so they depend on shapes only, which may be
 //! symbolic. Source of the formulas: the specification of Resize and its reference implementation.
 
-use front::{Accepted, Graph, Operand, interpolation_order, normalize_axes, shape_error};
+use front::{
+    Accepted, Graph, Operand, cubic_weight, interpolation_order, normalize_axes, shape_error,
+};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, Scalar};
@@ -565,7 +567,7 @@ impl Taps<'_> {
         let distance = graph.mul_number(&distance, self.zoom)?;
         let distance = graph.abs(&distance)?;
         let mut weights = match self.settings.mode {
-            Mode::Cubic => cubic(graph, &distance, self.settings.cubic_coefficient)?,
+            Mode::Cubic => cubic_weight(graph, &distance, self.settings.cubic_coefficient)?,
             _ => {
                 let negated = graph.neg(&distance)?;
                 let slope = graph.add_number(&negated, 1.0)?;
@@ -604,25 +606,4 @@ fn weighted_sum(
     let space = IterationSpace { extents, parallel: rank, operands: vec![place, weight] };
     let accumulator = graph::accumulator_of(x.dtype());
     graph.contract(space, &read, weights, accumulator, x.dtype())
-}
-
-/// Keys' cubic convolution of a distance `d` with coefficient `a`:
-/// `((a + 2) d - (a + 3)) d^2 + 1` up to 1, `((d - 5) d + 8) d a - 4 a` up to 2, else 0.
-pub(super) fn cubic(graph: &mut Graph, distance: &Operand, a: f64) -> Accepted<Operand> {
-    let square = graph.square(distance)?;
-    let near = graph.mul_number(distance, a + 2.0)?;
-    let near = graph.add_number(&near, -(a + 3.0))?;
-    let near = graph.mul(&near, &square)?;
-    let near = graph.add_number(&near, 1.0)?;
-    let far = graph.add_number(distance, -5.0)?;
-    let far = graph.mul(&far, distance)?;
-    let far = graph.add_number(&far, 8.0)?;
-    let far = graph.mul(&far, distance)?;
-    let far = graph.mul_number(&far, a)?;
-    let far = graph.add_number(&far, -4.0 * a)?;
-    let [zero, one, two] = [0.0, 1.0, 2.0].map(|number| graph.number(distance.dtype(), number));
-    let is_far = graph.less(distance, &two)?;
-    let far = graph.select(&is_far, &far, &zero)?;
-    let is_near = graph.less_equal(distance, &one)?;
-    graph.select(&is_near, &near, &far)
 }

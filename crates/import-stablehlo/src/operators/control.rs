@@ -7,10 +7,10 @@ use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::indexing::region_types;
-use super::linear::{self, TriangularForm};
+use super::lapack;
 use crate::check::CheckKind;
 use crate::importer::{Frame, Importer};
-use crate::node::{Lowered, Node, Value, one, part_type};
+use crate::node::{Lowered, Node, Value, one};
 use crate::syntax::{Attribute, Block};
 
 pub(crate) fn unchanged<'p>(_: &mut Importer<'p>, node: &Node<'p>, _: &mut Frame) -> Lowered {
@@ -342,46 +342,22 @@ pub(crate) fn custom_call<'p>(
             }
             one(all_equal(importer, node)?)
         }
-        "lapack_spotrf_ffi" | "lapack_dpotrf_ffi" => {
-            let is_lower = lapack_letter(node, "uplo") == Some(b'L');
-            let graph = &mut importer.graph;
-            let factor = linear::factored(graph, node.value(0)?, is_lower)?;
-            let info =
-                linear::failed_minor(graph, &factor, part_type(&node.result_type(1)?.element)?)?;
-            Ok(vec![factor.into(), info.into()])
-        }
-        "lapack_strsm_ffi" | "lapack_dtrsm_ffi" | "lapack_ctrsm_ffi" | "lapack_ztrsm_ffi" => {
-            let transposition = lapack_letter(node, "trans_x");
-            let form = TriangularForm {
-                is_left: lapack_letter(node, "side") == Some(b'L'),
-                is_lower: lapack_letter(node, "uplo") == Some(b'L'),
-                is_transposed: transposition != Some(b'N'),
-                is_conjugated: transposition == Some(b'C'),
-                is_unit: lapack_letter(node, "diag") == Some(b'U'),
-            };
-            let (a, b) = (node.value(0)?, node.value(1)?);
-            Ok(vec![linear::solved(&mut importer.graph, a, b, form)?])
-        }
         // What only says how values lie in memories of devices.
         "Sharding"
         | "annotate_device_placement"
         | "SPMDFullToShardShape"
         | "SPMDShardToFullShape" => Ok(node.operands.clone()),
         "shape_assertion" => Ok(Vec::new()),
-        other => Err(Diagnostic::error(
-            codes::UNSUPPORTED_OPERATOR,
-            format!("custom call `{other}` is not supported"),
-        )
-        .because("what it computes is in a library of the framework's, not in the program")
-        .remedy("write the function without it, or for a platform that has no such call")),
+        other => match lapack::routine(other) {
+            Some(lower) => lower(importer, node, frame),
+            None => Err(Diagnostic::error(
+                codes::UNSUPPORTED_OPERATOR,
+                format!("custom call `{other}` is not supported"),
+            )
+            .because("what it computes is in a library of the framework's, not in the program")
+            .remedy("write the function without it, or for a platform that has no such call")),
+        },
     }
-}
-
-/// A letter that a routine of LAPACK is told, as JAX writes it: a number of 8 bits.
-fn lapack_letter(node: &Node<'_>, name: &str) -> Option<u8> {
-    let config = node.attribute("mhlo.backend_config").or(node.attribute("backend_config"));
-    let Some(Attribute::Record(entries)) = config else { return None };
-    Attribute::of(entries, name)?.integer().and_then(|letter| u8::try_from(letter).ok())
 }
 
 fn all_equal(importer: &mut Importer<'_>, node: &Node<'_>) -> Accepted<Operand> {

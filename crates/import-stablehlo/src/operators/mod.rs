@@ -1,16 +1,22 @@
 //! The operations: a row each, and how a row is lowered.
 
+mod algebra;
 mod body;
 mod control;
 mod devices;
 mod elementwise;
+mod elimination;
+mod fourier;
 mod indexing;
+mod lapack;
 mod linear;
 mod movement;
 mod products;
 mod quantised;
 mod random;
 mod reductions;
+mod reflections;
+mod rotations;
 mod special;
 mod table;
 mod windows;

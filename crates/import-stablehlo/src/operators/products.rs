@@ -1,34 +1,15 @@
 //! Matrix products and convolutions.
 
-use front::{Accepted, Complex, Graph, Operand, Windows, convolve, shape_error, unsupported};
+use front::{Accepted, Graph, Operand, Windows, convolve, shape_error, unsupported};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::{DType, ScalarFunction as F};
 
+use super::algebra::bilinear;
 use super::movement::{extents, pad_value, reversed};
 use crate::importer::{Frame, Importer};
-use crate::node::{Lowered, Node, Value, axes_within, one};
+use crate::node::{Lowered, Node, axes_within, one};
 use crate::syntax::Attribute;
-
-/// A product of values that may be complex: of pairs, four products of real ones.
-fn bilinear(
-    importer: &mut Importer<'_>,
-    (a, b): (&Value, &Value),
-    product: impl Fn(&mut Graph, &Operand, &Operand) -> Accepted<Operand>,
-) -> Lowered {
-    let graph = &mut importer.graph;
-    if let (Value::Tensor(a), Value::Tensor(b)) = (a, b) {
-        return one(product(graph, a, b)?);
-    }
-    let (a, b) = (a.complex(graph)?, b.complex(graph)?);
-    let dtype = if a.dtype() == DType::F64 { a.dtype() } else { b.dtype() };
-    let a = a.each(|part| graph.cast(part, dtype))?;
-    let b = b.each(|part| graph.cast(part, dtype))?;
-    let (left, right) = (product(graph, &a.re, &b.re)?, product(graph, &a.im, &b.im)?);
-    let re = graph.sub(&left, &right)?;
-    let (left, right) = (product(graph, &a.re, &b.im)?, product(graph, &a.im, &b.re)?);
-    one(Complex { re, im: graph.add(&left, &right)? })
-}
 
 /// Operands in the types in which they are multiplied. The types are one, and integers have the
 /// result's already; booleans are integers until the end.
@@ -86,7 +67,8 @@ pub(crate) fn dot_general<'p>(
     let (a, b) = (node.value(0)?.clone(), node.value(1)?.clone());
     let axes = shared_axes(node, "dot_dimension_numbers", (a.rank(), b.rank()))?;
     let dtype = node.dtype()?;
-    bilinear(importer, (&a, &b), |graph, a, b| contracted(graph, a, b, &axes, dtype))
+    let graph = &mut importer.graph;
+    one(bilinear(graph, (&a, &b), |graph, a, b| contracted(graph, a, b, &axes, dtype))?)
 }
 
 /// Products of which one axis of the first operand is in groups, of sizes that are data: an axis
@@ -171,7 +153,8 @@ pub(crate) fn dot<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Fram
         return Err(shape_error("a product of scalars"));
     }
     let dtype = node.dtype()?;
-    bilinear(importer, (&a, &b), |graph, a, b| contracted(graph, a, b, &axes, dtype))
+    let graph = &mut importer.graph;
+    one(bilinear(graph, (&a, &b), |graph, a, b| contracted(graph, a, b, &axes, dtype))?)
 }
 
 fn contracted(
@@ -302,7 +285,8 @@ pub(crate) fn convolution<'p>(
     for (at, &axis) in out_axes.iter().enumerate() {
         inverse[axis] = at;
     }
-    bilinear(importer, (&x, &w), |graph, x, w| {
+    let graph = &mut importer.graph;
+    let found = bilinear(graph, (&x, &w), |graph, x, w| {
         let (x, w, dtype) = multiplied(graph, (x, w), result)?;
         let mut x = graph.transpose(&x, &x_axes)?;
         let w = graph.transpose(&w, &w_axes)?;
@@ -361,5 +345,6 @@ pub(crate) fn convolution<'p>(
         let product = convolve(graph, &x, &w, windows, groups, types)?;
         let product = graph.transpose(&product, &inverse)?;
         graph.cast(&product, result)
-    })
+    })?;
+    one(found)
 }

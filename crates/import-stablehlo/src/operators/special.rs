@@ -1,7 +1,7 @@
 //! Functions of CHLO that are formulas. Those beyond the graph's own are computed in f64 and
 //! rounded once.
 
-use front::{Accepted, Graph, Operand, type_error};
+use front::{Accepted, Graph, Operand, polynomial, scaled_bessel, type_error};
 use graph::Op;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
@@ -18,16 +18,6 @@ fn rounded(importer: &mut Importer<'_>, node: &Node<'_>, formula: Formula) -> Lo
     let wide = importer.graph.cast(value, DType::F64)?;
     let result = formula(&mut importer.graph, &wide)?;
     one(importer.graph.cast(&result, value.dtype())?)
-}
-
-/// A polynomial, the factor of the highest power first.
-fn polynomial(graph: &mut Graph, x: &Operand, factors: &[f64]) -> Accepted<Operand> {
-    let mut sum = graph.number(x.dtype(), factors[0]);
-    for factor in &factors[1..] {
-        let factor = graph.number(x.dtype(), *factor);
-        sum = graph.map(F::FusedMultiplyAdd, &[&sum, x, &factor])?;
-    }
-    Ok(sum)
 }
 
 pub(crate) fn square<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Frame) -> Lowered {
@@ -275,42 +265,7 @@ pub(crate) fn bessel_i1e<'p>(
     node: &Node<'p>,
     _: &mut Frame,
 ) -> Lowered {
-    rounded(importer, node, scaled_bessel)
-}
-
-/// `exp(-|x|) I1(x)`: up to 20 the integral of `exp(|x| (cos t - 1)) cos t` over half a turn by the
-/// trapezoidal rule, which converges geometrically; beyond, Hankel's series (Abramowitz and Stegun
-/// 9.6.19, 9.7.1).
-fn scaled_bessel(graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
-    const INTERVALS: u32 = 28;
-    let bound = graph.number(DType::F64, 20.0);
-    let size = graph.abs(x)?;
-    let small = graph.min(&size, &bound)?;
-    let mut integral = graph.number(DType::F64, 0.0);
-    for number in 0..=INTERVALS {
-        let cosine = (f64::from(number) * std::f64::consts::PI / f64::from(INTERVALS)).cos();
-        let weight = if number % INTERVALS == 0 { 0.5 } else { 1.0 };
-        let exponent = graph.mul_number(&small, cosine - 1.0)?;
-        let term = graph.exp(&exponent)?;
-        let term = graph.mul_number(&term, weight * cosine / f64::from(INTERVALS))?;
-        integral = graph.add(&integral, &term)?;
-    }
-    let large = graph.max(&size, &bound)?;
-    let inverse = graph.map(F::Reciprocal, &[&large])?;
-    let (mut factors, mut factor) = (vec![1.0], 1.0);
-    for number in 1..=12_u32 {
-        let odd = f64::from(2 * number - 1);
-        factor *= -(4.0 - odd * odd) / (f64::from(number) * 8.0);
-        factors.push(factor);
-    }
-    factors.reverse();
-    let series = polynomial(graph, &inverse, &factors)?;
-    let scale = graph.mul_number(&large, 2.0 * std::f64::consts::PI)?;
-    let scale = graph.sqrt(&scale)?;
-    let series = graph.div(&series, &scale)?;
-    let is_large = graph.greater(&size, &bound)?;
-    let found = graph.select(&is_large, &series, &integral)?;
-    graph.copy_sign(&found, x)
+    rounded(importer, node, |graph, x| scaled_bessel(graph, x, 1))
 }
 
 /// The float next to a number in the direction of another: a step of its bits.

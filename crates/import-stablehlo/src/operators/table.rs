@@ -4,8 +4,8 @@ use tensor::ScalarFunction as F;
 
 use super::Lower::{Elementwise, Map, Movement, Whole};
 use super::{
-    Lower, Row, control, devices, elementwise, indexing, linear, movement, products, quantised,
-    random, reductions, special, windows,
+    Lower, Row, control, devices, elementwise, fourier, indexing, linear, movement, products,
+    quantised, random, reductions, special, windows,
 };
 
 const fn row(name: &'static str, lower: Lower) -> Row {
@@ -101,7 +101,7 @@ const TABLE: &[Row] = &[
     row("stablehlo.dot", Whole(products::dot)),
     row("stablehlo.dot_general", Whole(products::dot_general)),
     row("stablehlo.cholesky", Whole(linear::cholesky)),
-    row("stablehlo.fft", Whole(linear::fft)),
+    row("stablehlo.fft", Whole(fourier::fft)),
     row("stablehlo.triangular_solve", Whole(linear::triangular_solve)),
     row("stablehlo.rng_bit_generator", Whole(random::rng_bit_generator)),
     // Control flow.

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use super::clients::ready;
 use super::{end_nothing, entries};
 use crate::boundary::{Handle, List, Start};
 use crate::buffer::Buffer;
-use crate::event::Promise;
 
 entries! {
     program_destroy(arguments: ProgramArguments) {
@@ -147,17 +147,20 @@ entries! {
         let count = arguments.argument_count;
         let given = arguments.arguments.slice(devices).iter().map(|list| list.slice(count));
         let given: Vec<&[Handle<Buffer>]> = given.collect();
-        let event = (!arguments.complete_events.is_none()).then(|| Arc::new(Promise::open()));
-        let outputs = program.execute(&given, not_donated, device, event.clone())?;
-        for (room, outputs) in arguments.outputs.slice(devices).iter().zip(outputs) {
-            for (number, output) in outputs.into_iter().enumerate() {
+        let is_event_wanted = !arguments.complete_events.is_none();
+        let (outputs, ended) = program.execute(&given, not_donated, device, is_event_wanted)?;
+        let mut outputs = outputs.into_iter();
+        let count = program.output_tables.types.len();
+        for room in arguments.outputs.slice(devices) {
+            for (number, output) in outputs.by_ref().take(count).enumerate() {
                 room.set(number, Handle::give(Arc::new(output)));
             }
         }
-        if let Some(event) = event {
-            (0..devices).for_each(|device| {
-                arguments.complete_events.set(device, Handle::give(event.clone()));
-            });
+        if is_event_wanted {
+            for device in 0..devices {
+                let event = ended.as_ref().map(|event| Handle::give(event.clone()));
+                arguments.complete_events.set(device, event.unwrap_or_else(ready));
+            }
         }
         Ok(())
     }

@@ -87,6 +87,20 @@ fn run(
     arguments: &[Handle<Buffer>],
     outputs: &mut [Handle<Buffer>],
 ) -> Handle<Failure> {
+    let (error, event) = begun(program, arguments, outputs);
+    if error.is_none() {
+        well(events::event_await(&mut given!(EventArguments { event: event })));
+        well(events::event_destroy(&mut given!(EventArguments { event: event })));
+    }
+    error
+}
+
+/// Calls a program, and waits for nothing: the event tells when it has run.
+fn begun(
+    program: Handle<LoadedProgram>,
+    arguments: &[Handle<Buffer>],
+    outputs: &mut [Handle<Buffer>],
+) -> (Handle<Failure>, Handle<Event>) {
     let options = given!(ExecuteOptions {
         send_callbacks: std::ptr::null(),
         receive_callbacks: std::ptr::null(),
@@ -108,12 +122,7 @@ fn run(
         complete_events: Room::of(&mut events),
         execute_device: Handle::NONE,
     });
-    let error = programs::loaded_execute(&mut execute);
-    if error.is_none() {
-        well(events::event_await(&mut given!(EventArguments { event: events[0] })));
-        well(events::event_destroy(&mut given!(EventArguments { event: events[0] })));
-    }
-    error
+    (programs::loaded_execute(&mut execute), events[0])
 }
 
 fn elements(buffer: Handle<Buffer>, count: usize) -> Vec<f32> {
@@ -153,6 +162,26 @@ const DONATED: &str = "func.func public @main(%x: tensor<4xf32> {tf.aliasing_out
   %y: tensor<4xf32>) -> tensor<4xf32> {
   %z = stablehlo.add %x, %y : tensor<4xf32>
   return %z : tensor<4xf32>
+}";
+
+/// Takes a while: all elements come to 2, by steps of half the way.
+const LONG: &str = "func.func public @main(%x: tensor<4xf32>) -> tensor<4xf32> {
+  %half = stablehlo.constant dense<5.0e-1> : tensor<4xf32>
+  %one = stablehlo.constant dense<1.0> : tensor<4xf32>
+  %begin = stablehlo.constant dense<0> : tensor<i32>
+  %end = stablehlo.constant dense<200000> : tensor<i32>
+  %step = stablehlo.constant dense<1> : tensor<i32>
+  %found:2 = stablehlo.while(%turn = %begin, %y = %x) : tensor<i32>, tensor<4xf32>
+  cond {
+    %goes_on = stablehlo.compare LT, %turn, %end, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %goes_on : tensor<i1>
+  } do {
+    %next = stablehlo.add %turn, %step : tensor<i32>
+    %part = stablehlo.multiply %y, %half : tensor<4xf32>
+    %sum = stablehlo.add %part, %one : tensor<4xf32>
+    stablehlo.return %next, %sum : tensor<i32>, tensor<4xf32>
+  }
+  return %found#1 : tensor<4xf32>
 }";
 
 #[test]
@@ -256,6 +285,110 @@ fn objects_outlive_their_client_and_clients_are_apart() {
     assert_eq!(elements(other, 4), [5.0; 4]);
     [input, other].into_iter().for_each(destroy);
     destroy_program(program);
+}
+
+#[test]
+fn all_may_be_destroyed_while_programs_run() {
+    if !tilewright::runs_here() {
+        return;
+    }
+    let client = client();
+    let program = compiled(client, LONG).expect("it compiles");
+    let input = buffer_of(client, &[1.0, -7.0, 0.0, 1e6], 0);
+    let mut kept = [Handle::NONE];
+    let (error, event) = begun(program, &[input], &mut kept);
+    well(error);
+    // One whose output nobody wants, and one that waits for another's output.
+    let mut left = [Handle::NONE];
+    let (error, unread) = begun(program, &[input], &mut left);
+    well(error);
+    let mut second = [Handle::NONE];
+    let (error, last) = begun(program, &kept, &mut second);
+    well(error);
+    [input, left[0]].into_iter().for_each(destroy);
+    well(events::event_destroy(&mut given!(EventArguments { event: unread })));
+    well(programs::loaded_delete(&mut given!(ProgramArguments { executable: program })));
+    destroy_program(program);
+    destroy_client(client);
+    for event in [event, last] {
+        well(events::event_await(&mut given!(EventArguments { event: event })));
+        well(events::event_destroy(&mut given!(EventArguments { event: event })));
+    }
+    for output in [kept[0], second[0]] {
+        assert_eq!(elements(output, 4), [2.0; 4]);
+        destroy(output);
+    }
+}
+
+#[test]
+fn a_buffer_that_is_deleted_or_donated_while_it_is_computed_is_an_error_to_use() {
+    if !tilewright::runs_here() {
+        return;
+    }
+    let client = client();
+    let long = compiled(client, LONG).expect("it compiles");
+    let donating = compiled(client, DONATED).expect("it compiles");
+    let (x, y) = (buffer_of(client, &[1.0; 4], 0), buffer_of(client, &[3.0; 4], 0));
+    let mut open = [Handle::NONE];
+    let (error, first) = begun(long, &[x], &mut open);
+    well(error);
+    let mut outputs = [Handle::NONE];
+    let (error, second) = begun(donating, &[open[0], y], &mut outputs);
+    well(error);
+    // Donated, though its elements were not there yet.
+    let (code, message) = refused(run(long, &open, &mut [Handle::NONE]));
+    assert!(code == Code::InvalidArgument && message.contains("donated"), "{message}");
+    well(buffers::buffer_delete(&mut given!(BufferArguments { buffer: y })));
+    let (code, _) = refused(run(long, &[y], &mut [Handle::NONE]));
+    assert_eq!(code, Code::InvalidArgument);
+    let mut values = [0.0_f32; 4];
+    let mut copy = given!(BufferToHost {
+        buffer: open[0],
+        host_layout: Pointer::of_none(),
+        destination: HostDestination::of(&mut values),
+        destination_size: 16,
+        event: Handle::NONE,
+    });
+    let (code, _) = refused(buffers::buffer_to_host(&mut copy));
+    assert_eq!(code, Code::InvalidArgument);
+    assert_eq!(elements(outputs[0], 4), [5.0; 4]);
+    for event in [first, second] {
+        well(events::event_destroy(&mut given!(EventArguments { event: event })));
+    }
+    [x, y, open[0], outputs[0]].into_iter().for_each(destroy);
+    [long, donating].into_iter().for_each(destroy_program);
+    destroy_client(client);
+}
+
+#[test]
+fn two_clients_run_programs_at_the_same_time() {
+    if !tilewright::runs_here() {
+        return;
+    }
+    std::thread::scope(|scope| {
+        for number in 0..2 {
+            scope.spawn(move || {
+                let client = client();
+                let (short, long) = (compiled(client, TWICE), compiled(client, LONG));
+                let programs = [short, long].map(|program| program.expect("it compiles"));
+                for turn in 0..20 {
+                    let value = (number * 100 + turn) as f32;
+                    let input = buffer_of(client, &[value; 4], 0);
+                    let (mut twice, mut two) = ([Handle::NONE], [Handle::NONE]);
+                    well(run(programs[0], &[input], &mut twice));
+                    assert_eq!(elements(twice[0], 4), [2.0 * value; 4]);
+                    if turn % 10 == 0 {
+                        well(run(programs[1], &twice, &mut two));
+                        assert_eq!(elements(two[0], 4), [2.0; 4]);
+                        destroy(two[0]);
+                    }
+                    [input, twice[0]].into_iter().for_each(destroy);
+                }
+                programs.into_iter().for_each(destroy_program);
+                destroy_client(client);
+            });
+        }
+    });
 }
 
 #[test]

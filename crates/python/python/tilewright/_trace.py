@@ -45,6 +45,13 @@ _RELATIONS = {
 _JOINED = {"And": " and ", "Or": " or "}
 
 
+def is_counted(node):
+    """Whether a node gives an element of a tensor as a size."""
+    value = node.meta.get("val")
+    return str(node.target) == "aten._local_scalar_dense.default" and (
+        isinstance(value, torch.SymInt) and value.node.expr.is_Symbol)
+
+
 def condition(node):
     """What a node asks of sizes, if it gives nothing and does no more, in words of Python: the text,
     its symbols, and what is said where it does not hold."""
@@ -56,6 +63,8 @@ def condition(node):
     message = f"node {node.name} ({node.target}) does not hold"
     if len(asked) != 1:
         return None
+    if isinstance(asked[0], (torch.SymBool, torch.SymInt)):
+        words.check(asked[0])
     if isinstance(asked[0], torch.SymBool):
         message = next((it for it in node.args if isinstance(it, str)), message)
         return words.relation(asked[0].node.expr), words.symbols, message
@@ -88,7 +97,17 @@ class Words:
 
     def size(self, value):
         """An integer, known or not."""
-        return str(value) if isinstance(value, int) else self.expression(value.node.expr)
+        if isinstance(value, int):
+            return str(value)
+        self.check(value)
+        return self.expression(value.node.expr)
+
+    def check(self, value):
+        """Refuses what follows from numbers that data decide, and that may be negative."""
+        known = value.node.shape_env.var_to_range
+        for symbol in value.node.expr.free_symbols:
+            if str(symbol).startswith("u") and not (symbol in known and known[symbol].lower >= 0):
+                raise Refused(f"the number {symbol}, which may be negative, is no size")
 
     def relation(self, expression):
         """A relation of integers, or several joined."""
@@ -269,7 +288,9 @@ class Trace(Writer):
             elif node.op == "call_function":
                 self._call(node)
             elif node.op == "output":
-                self._output(node.args[0])
+                # What nodes are given for is to be judged node by node; who compiles gives none.
+                if not given:
+                    self._output(node.args[0])
             else:
                 raise Refused(f"node {node.name}: a graph of {node.op}")
         self.text = self._text()
@@ -296,6 +317,8 @@ class Trace(Writer):
 
     def _given(self, node):
         value = node.meta.get("val")
+        if is_counted(node):
+            self.sources.setdefault(str(value.node.expr), (None, None))
         if isinstance(value, torch.Tensor):
             try:
                 self._declared.append(f"  input %{node.name}: {self.type(value)}")
@@ -323,6 +346,9 @@ class Trace(Writer):
             self.updates.append((self._numbers[place], len(self._results)))
             self._results.append(self.argument(source))
             return
+        if is_counted(node):
+            self._counted(node)
+            return
         if is_size(value) or isinstance(value, (bool, float, torch.SymBool, torch.SymFloat)):
             return
         asked = condition(node)
@@ -341,6 +367,13 @@ class Trace(Writer):
         for axis, extent in enumerate(getattr(value, "shape", ())):
             if isinstance(extent, torch.SymInt) and extent.node.expr.is_Symbol:
                 self._defined.setdefault(str(extent.node.expr), (node.name, axis))
+
+    def _counted(self, node):
+        """An element of a tensor as a size: the length of a value of its own."""
+        self.nodes += 1
+        name = self.words.size(node.meta["val"])
+        self._lines.append(f"  %{node.name}: bool[{name}] = {self.call_text(node)}")
+        self._defined.setdefault(name, (node.name, 0))
 
     def _output(self, values):
         read = {}

@@ -32,7 +32,16 @@ from . import _native
 from ._model import NO_OPTIONS
 from ._model import options as checked_options
 from ._random import drawing_nodes, dropout
-from ._trace import Refused, Trace, Writer, condition, dtype_name, is_size, writes_back
+from ._trace import (
+    Refused,
+    Trace,
+    Writer,
+    condition,
+    dtype_name,
+    is_counted,
+    is_size,
+    writes_back,
+)
 
 _REPORTS = collections.deque(maxlen=256)
 
@@ -201,9 +210,16 @@ def _unsupported(module, drawing):
 def _reason(node):
     """Why a node cannot stand in a trace; none where it can."""
     value = node.meta.get("val")
+    writer, name = Writer(), str(node.target)
+    if is_counted(node):
+        try:
+            writer.words.size(value)
+            writer.call_text(node)
+        except Refused as refused:
+            return str(refused)
+        return None if name in operators() else f"there is no operator {name}"
     if node.op == "get_attr" or isinstance(value, (int, torch.SymInt, torch.SymBool)):
         return None
-    writer, name = Writer(), str(node.target)
     if writes_back(node):
         return None
     try:

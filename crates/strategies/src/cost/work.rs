@@ -470,6 +470,10 @@ impl Walk<'_> {
         let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
         let machine = &self.target.machine;
         let narrow = self.kernel.buffers[buffer].dtype.bits() < 32;
+        self.packed &= matches!(
+            meeting,
+            Meeting::One | Meeting::Vectors | Meeting::Unaligned | Meeting::Transposed(_)
+        );
         match meeting {
             Meeting::One => work.scalar_loads = instances,
             Meeting::Vectors => work.loads = instances,
@@ -482,17 +486,20 @@ impl Walk<'_> {
             Meeting::EverySecond => (work.loads, work.permutes) = (2.0 * instances, instances),
             Meeting::Spread => (work.loads, work.permutes) = (instances, instances),
             Meeting::Transposed(columns) => {
-                // Squares whose rows fill registers stay as they are in memory. Rows that are
-                // shorter take short registers, which is as little.
+                // Squares that are copied, and whose rows fill registers, stay as they are in
+                // memory. Rows that are shorter take short registers, which is as little.
                 let side = SQUARE / i64::from(self.kernel.buffers[buffer].dtype.bits()).max(1);
                 let row = lanes as i64;
-                self.packed &= columns % side == 0 && row % side == 0 || row < side;
+                let squares = self.copied && columns % side == 0 && row % side == 0;
+                self.packed &= squares || row < side;
                 let rows = instances * rows_a_column(columns, lanes);
                 (work.loads, work.permutes) = (rows, rows * lanes.log2().ceil());
             }
             Meeting::Permuted(vectors) => {
                 work.loads = instances * vectors as f64;
                 work.permutes = instances * (vectors as f64 + 1.0);
+                let bytes = self.kernel.buffers[buffer].dtype.bits() == 8;
+                work.arithmetic = if bytes { instances * LOOKED_UP } else { 0.0 };
             }
             Meeting::Gathered | Meeting::Tuples(_) => {
                 work.gathers = instances * lanes * machine.cycles_of_gather;
@@ -744,7 +751,7 @@ fn is_number(value: &ScalarExpr) -> bool {
 }
 
 /// The most elements of a row that is held in registers, and how many a register holds.
-const PERMUTED: [i64; 2] = [64, 16];
+const PERMUTED: [i64; 2] = [128, 16];
 
 /// The same of bytes, where these can be picked from anywhere in a register.
 const PERMUTED_BYTES: [i64; 2] = [256, 64];
@@ -761,6 +768,9 @@ const ROUNDING: f64 = 8.0;
 
 /// Rearrangements that a conversion between widths takes as long as.
 const CONVERSION: f64 = 1.3;
+
+/// Instructions that check the indices of bytes that are looked up, and extend what they find.
+const LOOKED_UP: f64 = 5.0;
 
 /// Instructions that take a narrow element out of the word that a gather brings.
 const NARROW_GATHER: f64 = 6.0;

@@ -15,7 +15,7 @@
 //! last ticks is compiled, but not kept: it might change once more without its time doing so.
 
 use std::fs::{self, File};
-use std::io::{BufWriter, Write as _};
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::OnceLock;
@@ -24,6 +24,7 @@ use std::time::{Duration, SystemTime};
 
 use base::{Diagnostic, Result, codes};
 use engine::{Damage, Decoder, Encoder, EngineFile, digest};
+use tensor::StagedFile;
 
 use super::{EngineSource, describe, load, section};
 use crate::compile::compile_source;
@@ -191,9 +192,9 @@ impl EngineCache {
             }
             is_written = true;
             write_whole(&path, |file| {
-                let mut writer = BufWriter::with_capacity(1 << 20, file);
+                let mut writer = StagedFile::new(file);
                 draft.write(&mut writer)?;
-                writer.into_inner().map_err(std::io::IntoInnerError::into_error)?.sync_all()
+                writer.finish()?.sync_all()
             })
             .map_err(|error| cannot_keep(&path, &error).into())
         })?;

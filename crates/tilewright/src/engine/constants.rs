@@ -24,24 +24,33 @@ pub(super) struct SavedConstants<'a> {
     added: BTreeMap<(usize, usize), Place>,
 }
 
-/// Where bytes lie: their offset, and whether in the section that is checked.
-type Place = (bool, usize);
+/// Where bytes lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    /// Whether in the section that is checked.
+    pub(super) is_checked: bool,
+    pub(super) offset: usize,
+    pub(super) bytes: usize,
+}
 
 impl<'a> SavedConstants<'a> {
     /// Adds bytes, unless they have been, and writes where they lie.
     pub(super) fn bytes(&mut self, encoder: &mut Encoder, bytes: &'a [u8]) {
         let key = (bytes.as_ptr().addr(), bytes.len());
-        let (is_checked, offset) = *self.added.entry(key).or_insert_with(|| {
-            if bytes.len() > CHECKED_BYTES {
-                return (false, self.draft.constant(bytes));
+        let place = *self.added.entry(key).or_insert_with(|| {
+            let is_checked = bytes.len() <= CHECKED_BYTES;
+            let offset = match is_checked {
+                true => self.checked.len(),
+                false => self.draft.constant(bytes),
+            };
+            if is_checked {
+                self.checked.extend_from_slice(bytes);
             }
-            let offset = self.checked.len();
-            self.checked.extend_from_slice(bytes);
-            (true, offset)
+            Place { is_checked, offset, bytes: bytes.len() }
         });
-        encoder.flag(is_checked);
-        encoder.number(offset as u64);
-        encoder.number(bytes.len() as u64);
+        encoder.flag(place.is_checked);
+        encoder.number(place.offset as u64);
+        encoder.number(place.bytes as u64);
     }
 
     /// Adds a tensor; one that is `absent` leaves its type alone.
@@ -65,6 +74,17 @@ impl<'a> SavedConstants<'a> {
     }
 }
 
+/// What an engine says of a constant: where its elements lie, or what they are, if strings; neither
+/// where its type alone is kept.
+pub(super) struct SavedConstant {
+    dtype: DType,
+    shape: Vec<usize>,
+    strings: Option<Vec<String>>,
+    pub(super) place: Option<Place>,
+}
+
+type Decoded<T> = std::result::Result<T, Damage>;
+
 /// The constants of an engine.
 #[derive(Clone)]
 pub(super) struct LoadedConstants {
@@ -77,39 +97,65 @@ impl LoadedConstants {
         Ok(LoadedConstants { file: file.clone(), checked: file.section(section::CHECKED)? })
     }
 
-    /// Bytes, where they lie.
-    pub(super) fn bytes(&self, decoder: &mut Decoder<'_>) -> std::result::Result<Bytes, Damage> {
-        let (is_checked, offset, count) = (decoder.flag()?, decoder.size()?, decoder.size()?);
+    /// Where bytes lie.
+    pub(super) fn place(&self, decoder: &mut Decoder<'_>) -> Decoded<Place> {
+        let (is_checked, offset, bytes) = (decoder.flag()?, decoder.size()?, decoder.size()?);
+        let place = Place { is_checked, offset, bytes };
+        self.at(place).map(|_| place)
+    }
+
+    fn at(&self, place: Place) -> Decoded<Bytes> {
+        let Place { is_checked, offset, bytes } = place;
         if !is_checked {
-            return self.file.constant(offset, count);
+            return self.file.constant(offset, bytes);
         }
-        let end = offset.checked_add(count).filter(|&end| end <= self.checked.len());
+        let end = offset.checked_add(bytes).filter(|&end| end <= self.checked.len());
         let end = end.ok_or_else(|| Damage::new("a constant ends behind its section"))?;
         Ok(self.checked.slice(offset..end))
     }
 
+    /// Bytes, where they lie.
+    pub(super) fn bytes(&self, decoder: &mut Decoder<'_>) -> Decoded<Bytes> {
+        let place = self.place(decoder)?;
+        self.at(place)
+    }
+
     /// A tensor, and whether it is absent; its elements are zeros then.
-    pub(super) fn tensor(
-        &self,
-        decoder: &mut Decoder<'_>,
-    ) -> std::result::Result<(Tensor, bool), Damage> {
+    pub(super) fn tensor(&self, decoder: &mut Decoder<'_>) -> Decoded<(Tensor, bool)> {
+        let SavedConstant { dtype, shape, strings, place } = self.saved(decoder)?;
+        match (place, strings) {
+            (Some(place), _) => {
+                let bytes = self.at(place)?;
+                Ok((Tensor::from_bytes(dtype, &shape, bytes).map_err(Damage)?, false))
+            }
+            (None, Some(strings)) => {
+                match tensor::tensor::element_count(&shape) == Some(strings.len()) {
+                    true => Ok((Tensor::from_strings(&shape, strings), false)),
+                    false => Err(Damage::new("a tensor has not as many strings as its shape says")),
+                }
+            }
+            (None, None) => {
+                let zeros = Tensor::try_zeros(dtype, &shape);
+                let too_large = || Damage::new("a weight is too large for memory");
+                Ok((zeros.ok_or_else(too_large)?, true))
+            }
+        }
+    }
+
+    /// What is said of a tensor.
+    pub(super) fn saved(&self, decoder: &mut Decoder<'_>) -> Decoded<SavedConstant> {
         let name = decoder.text()?;
         let unknown = || Damage::new(format!("there is no element type `{name}`"));
         let dtype = DType::parse(name).ok_or_else(unknown)?;
         let shape: Vec<usize> = decoder.list(Decoder::size)?;
-        if decoder.flag()? {
-            let zeros = Tensor::try_zeros(dtype, &shape);
-            let too_large = || Damage::new("a weight is too large for memory");
-            return Ok((zeros.ok_or_else(too_large)?, true));
+        let (mut strings, mut place) = (None, None);
+        match (decoder.flag()?, dtype) {
+            (true, _) => {}
+            (false, DType::String) => {
+                strings = Some(decoder.list(|decoder| decoder.text().map(str::to_owned))?);
+            }
+            (false, _) => place = Some(self.place(decoder)?),
         }
-        if dtype != DType::String {
-            let bytes = self.bytes(decoder)?;
-            return Ok((Tensor::from_bytes(dtype, &shape, bytes).map_err(Damage)?, false));
-        }
-        let strings: Vec<String> = decoder.list(|decoder| decoder.text().map(str::to_owned))?;
-        match tensor::tensor::element_count(&shape) == Some(strings.len()) {
-            true => Ok((Tensor::from_strings(&shape, strings), false)),
-            false => Err(Damage::new("a tensor has not as many strings as its shape says")),
-        }
+        Ok(SavedConstant { dtype, shape, strings, place })
     }
 }

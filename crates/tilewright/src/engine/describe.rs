@@ -31,6 +31,19 @@ pub(crate) struct Manifest {
 }
 
 impl Manifest {
+    /// The same of another file of the model.
+    pub(super) fn of_model(&self, info: ModelInfo) -> Manifest {
+        // As it was compiled: what options have bound is not free any more.
+        let (inputs, outputs) = (self.inputs.clone(), self.outputs.clone());
+        let is_free =
+            |name: &String| inputs.iter().flat_map(Port::free_extents).any(|free| free == name);
+        let mut info = info;
+        info.dimensions.retain(is_free);
+        let info = ModelInfo { inputs: inputs.clone(), outputs: outputs.clone(), ..info };
+        let (target, options) = (self.target.clone(), self.options.clone());
+        Manifest { target, options, inputs, outputs, info }
+    }
+
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut encoder = Encoder::new();
         encoder.text(VERSION);

@@ -87,6 +87,36 @@ impl EngineSource {
         })?;
         Source::of_bytes(model, limits)
     }
+
+    /// The options of what is made of an engine on this machine, where these are given.
+    ///
+    /// # Errors
+    /// `TW0402` for instructions that this machine has not; `TW0304`, `TW0305` for options that ask
+    /// for other code.
+    pub(super) fn options_to_run(&self, given: &Options) -> Result<Options> {
+        let options = self.options(given);
+        let threads = Some(options.thread_count());
+        let target = &self.manifest.target;
+        target.check_machine(&runtime::cpu::has_feature)?;
+        if let TargetChoice::Named(name) = &given.target
+            && *name != target.name
+        {
+            let message = format!("the engine file is compiled for {}, not {name}", target.name);
+            return Err(Diagnostic::error(codes::FOREIGN_ENGINE, message)
+                .at(format!("--target {name}"))
+                .because("the code in an engine file is for one target")
+                .remedy("leave the target out, or compile the model again")
+                .into());
+        }
+        if let Some(option) = contradiction(given, &self.manifest.options) {
+            return Err(Diagnostic::error(codes::NOT_IN_ENGINE, "the engine file has other code")
+                .at(option)
+                .because("what it was compiled with is said when it is made, not when it is loaded")
+                .remedy("leave the option out, or compile the model with it")
+                .into());
+        }
+        Ok(Options { threads, ..options })
+    }
 }
 
 /// Makes an executable of an engine.
@@ -94,41 +124,18 @@ impl EngineSource {
 /// # Errors
 /// As [`Executable::load`].
 pub(crate) fn load(source: Arc<EngineSource>, given: &Options) -> Result<Executable> {
-    let options = source.options(given);
-    let threads = Some(options.thread_count());
-    let options = Options { threads, ..options };
+    let options = source.options_to_run(given)?;
     let Manifest { target, inputs, outputs, .. } = &source.manifest;
-    target.check_machine(&runtime::cpu::has_feature)?;
-    if let TargetChoice::Named(name) = &given.target
-        && *name != target.name
-    {
-        let message = format!("the engine file is compiled for {}, not {name}", target.name);
-        return Err(Diagnostic::error(codes::FOREIGN_ENGINE, message)
-            .at(format!("--target {name}"))
-            .because("the code in an engine file is for one target")
-            .remedy("leave the target out, or compile the model again")
-            .into());
-    }
-    if let Some(option) = contradiction(given, &source.manifest.options) {
-        return Err(Diagnostic::error(codes::NOT_IN_ENGINE, "the engine file has other code")
-            .at(option)
-            .because("what it was compiled with is said when it is made, not when it is loaded")
-            .remedy("leave the option out, or compile the model with it")
-            .into());
-    }
     if source.file.optional_section(section::MODEL).is_some() {
         return compile_source(source.model(&options.limits)?, &options);
     }
     let (inputs, outputs, target) = (inputs.clone(), outputs.clone(), target.clone());
     let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));
-    let file = source.file.clone();
+    let loader = Loader::new(&source, options.clone())?;
+    let section = source.file.section(section::VARIANT)?;
     let source = Source::Engine(source);
     let model = Model { source, options, target, store: Arc::default(), cache };
-    let section = file.section(section::VARIANT)?;
     let mut decoder = Decoder::new(&section);
-    let constants = LoadedConstants::new(&file)?;
-    let (target, options) = (model.target.clone(), model.options.clone());
-    let loader = Loader { target, options, constants, file };
     let (variant, segments) = loader.variant(&mut decoder, &outputs)?;
     decoder.end()?;
     // What all runs need is made while it is waited for the first of them.
@@ -165,11 +172,11 @@ fn contradiction(given: &Options, own: &Options) -> Option<String> {
 }
 
 #[derive(Clone)]
-struct Loader {
+pub(super) struct Loader {
     target: backend::Target,
     options: Options,
     file: EngineFile,
-    constants: LoadedConstants,
+    pub(super) constants: LoadedConstants,
 }
 
 /// A program with its code and the weights that it reads.
@@ -181,7 +188,7 @@ struct Unit {
 
 /// What lowering starts from, where it is done again.
 #[derive(Clone)]
-struct Origin {
+pub(super) struct Origin {
     front: Arc<LateValue<FrontHalf>>,
     target: backend::Target,
     options: Options,
@@ -190,6 +197,18 @@ struct Origin {
 type Segments = Vec<(SegmentFacts<'static>, Specialisation)>;
 
 impl Loader {
+    pub(super) fn new(source: &EngineSource, options: Options) -> Result<Loader> {
+        let constants = LoadedConstants::new(&source.file)?;
+        let (target, file) = (source.manifest.target.clone(), source.file.clone());
+        Ok(Loader { target, options, file, constants })
+    }
+
+    /// What the engine was made of, which is read when something is made of it again.
+    pub(super) fn origin(&self) -> Result<Origin> {
+        let (target, options) = (self.target.clone(), self.options.clone());
+        Ok(Origin { front: self.front()?, target, options })
+    }
+
     fn variant(
         &self,
         decoder: &mut Decoder<'_>,
@@ -206,12 +225,8 @@ impl Loader {
             return Err(Damage::new("a constant lies behind its block").into());
         }
         let offsets: Arc<[u64]> = offsets.into();
-        let front = self.front()?;
-        let origin = Origin {
-            front: front.clone(),
-            target: self.target.clone(),
-            options: self.options.clone(),
-        };
+        let origin = self.origin()?;
+        let front = origin.front.clone();
         let mut scopes: Vec<(FunctionId, Ranges, Arc<ScopedFunction>)> = Vec::new();
         for _ in 0..decoder.count()? {
             scopes.push(self.scope(decoder, &origin, &offsets)?);
@@ -386,7 +401,7 @@ impl Loader {
     }
 
     /// `setup`, which is read when weights change, or when it is looked at.
-    fn setup(&self, origin: &Origin) -> Result<Arc<LateValue<Specialisation>>> {
+    pub(super) fn setup(&self, origin: &Origin) -> Result<Arc<LateValue<Specialisation>>> {
         let section = self.file.section(section::SETUP)?;
         let (loader, origin) = (self.clone(), origin.clone());
         let read = move || {

@@ -12,16 +12,19 @@
 //! - [`describe`]: the manifest, which tells what an engine is;
 //! - [`constants`]: tensors, none of which is written twice;
 //! - [`save`], [`load`]: variants;
+//! - [`refit`]: other weights for a file;
 //! - [`cache`]: engine files of models that have been compiled before.
 
 mod cache;
 mod constants;
 mod describe;
 mod load;
+mod refit;
 mod save;
 
 pub use cache::EngineCache;
 pub(crate) use load::load;
+pub use refit::refit_engine;
 
 use std::path::PathBuf;
 
@@ -46,6 +49,8 @@ mod section {
     pub(super) const MODEL: u64 = 6;
     /// What an entry of a compile cache was compiled of.
     pub(super) const KEY: u64 = 7;
+    /// What tells another model of the same graph, if such can be taken: [`super::refit`].
+    pub(super) const SAME_MODEL: u64 = 8;
 }
 
 /// An engine file as a source of an executable.

@@ -15,6 +15,7 @@ use tensor::{DType, StagedFiles, Tensor};
 
 use super::constants::{CHECKED_BYTES, SavedConstants};
 use super::describe::{Manifest, port};
+use super::refit::of_same_model;
 use super::section;
 use crate::cache::SegmentFacts;
 use crate::executable::Executable;
@@ -71,21 +72,14 @@ impl Executable {
             let (inputs, outputs) = (self.inputs.clone(), self.outputs.clone());
             ModelInfo { name: "module".to_owned(), inputs, outputs, ..ModelInfo::default() }
         };
-        let mut info = source.info().unwrap_or_else(empty);
-        // As it was compiled: what options have bound is not free any more.
-        info.inputs.clone_from(&self.inputs);
-        info.outputs.clone_from(&self.outputs);
-        let is_free = |name: &String| {
-            self.inputs.iter().flat_map(front::Port::free_extents).any(|free| free == name)
-        };
-        info.dimensions.retain(is_free);
-        Manifest {
+        let manifest = Manifest {
             target: self.target().clone(),
             options: self.options().clone(),
             inputs: self.inputs.clone(),
             outputs: self.outputs.clone(),
-            info,
-        }
+            info: ModelInfo::default(),
+        };
+        manifest.of_model(source.info().unwrap_or_else(empty))
     }
 
     /// The only variant, if the model needs no others.
@@ -179,6 +173,11 @@ fn draft<'a>(manifest: &Manifest, saved: &'a Saved) -> Result<EngineDraft<'a>> {
     draft.section(section::VARIANT, encoder.finish());
     draft.section(section::SETUP, setup.finish());
     draft.section(section::FRONT, front);
+    let FrontHalf { module, imported, .. } = variant.front();
+    if !module.functions.values().any(|function| formats::has_narrow_elements(function)) {
+        let same = of_same_model(imported, module);
+        draft.section(section::SAME_MODEL, same.to_le_bytes().to_vec());
+    }
     Ok(draft)
 }
 
