@@ -55,6 +55,41 @@ pub(crate) struct Variation {
     pub(crate) window: Option<i64>,
 }
 
+/// What is kept of each token in each layer.
+#[derive(Clone, Copy)]
+pub(crate) enum KeptPart {
+    Keys,
+    Values,
+}
+
+impl KeptPart {
+    /// What it is called behind the layer.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            KeptPart::Keys => "keys",
+            KeptPart::Values => "values",
+        }
+    }
+
+    /// The extents of a page, as products run along them: keys `[g, d, PAGE_PLACES]`, values
+    /// `[g, PAGE_PLACES, d]`.
+    pub(crate) fn page(self, shape: &Configuration) -> [usize; 3] {
+        let (heads, size) = (shape.key_heads as usize, shape.head as usize);
+        match self {
+            KeptPart::Keys => [heads, size, PAGE_PLACES],
+            KeptPart::Values => [heads, PAGE_PLACES, size],
+        }
+    }
+
+    /// Which of these the places are.
+    fn places_at(self) -> usize {
+        match self {
+            KeptPart::Keys => 2,
+            KeptPart::Values => 1,
+        }
+    }
+}
+
 impl<'m> Decoder<'m> {
     /// Begins a model with the inputs of these extents.
     pub(crate) fn new(
@@ -265,26 +300,22 @@ impl<'m> Decoder<'m> {
         Ok(pair)
     }
 
-    /// What has been kept under a name of a text, with rows of this run `[1, g, t, d]` at their
-    /// places: `[1, n, g, PAGE_PLACES, d]`.
+    /// What has been kept of a text, with rows of this run `[1, g, t, d]` at their places: its pages
+    /// with an axis of one in front.
     fn keep(
         &mut self,
         new: &Operand,
         places: &Operand,
-        (text, name): (usize, &str),
+        (text, layer, part): (usize, i64, KeptPart),
     ) -> Accepted<Operand> {
-        let shape = self.shape;
-        let extents = [
-            self.extent.clone(),
-            PortExtent::Fixed(shape.key_heads as usize),
-            PortExtent::Fixed(PAGE_PLACES),
-            PortExtent::Fixed(shape.head as usize),
-        ];
-        let prefix = self.texts[text].clone();
+        let fixed = part.page(self.shape).map(PortExtent::Fixed);
+        let extents = [&[self.extent.clone()][..], &fixed].concat();
+        let (prefix, name) = (self.texts[text].clone(), format!("{layer}.{}", part.name()));
         let past = self.graph.parameter(&format!("{prefix}past.{name}"), DType::F32, &extents)?;
         let turned = self.graph.transpose(new, &[0, 2, 1, 3])?;
         let rows = self.graph.reshape(&turned, &turned.shape().to_vec()[1..])?;
-        let op = Op::Scatter { axes: vec![0, 2], batch: 0, position: 0, reduction: None };
+        let axes = vec![0, 1 + part.places_at()];
+        let op = Op::Scatter { axes, batch: 0, position: 0, reduction: None };
         let size = self.graph.number(DType::I64, PAGE_PLACES as f64);
         let page = self.graph.div(places, &size)?;
         let before = self.graph.mul(&page, &size)?;
@@ -341,8 +372,8 @@ impl<'m> Decoder<'m> {
         places: &Operand,
         variation: &Variation,
     ) -> Accepted<Operand> {
-        let key = self.keep(&key, places, (text, &format!("{layer}.keys")))?;
-        let value = self.keep(&value, places, (text, &format!("{layer}.values")))?;
+        let key = self.keep(&key, places, (text, layer, KeptPart::Keys))?;
+        let value = self.keep(&value, places, (text, layer, KeptPart::Values))?;
         let graph = &mut self.graph;
         let place = graph.iota(DType::I64, std::slice::from_ref(&self.length), 0)?;
         let own = graph.reshape(places, &[places.shape()[0].clone(), Expr::ONE])?;

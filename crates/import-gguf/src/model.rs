@@ -12,7 +12,7 @@ use tensor::{DType, Kind};
 
 use crate::architectures;
 use crate::configuration::Configuration;
-use crate::decoder::{Decoder, unknown_architecture};
+use crate::decoder::{Decoder, KeptPart, unknown_architecture};
 use crate::file::{MetadataValue, ModelFile};
 use crate::folder;
 
@@ -108,8 +108,8 @@ impl DecoderModel {
     /// - `tokens`: i64 `[tokens]`,
     /// - `position`: i64 `[]`, the place of the first of them,
     /// - `rows`: i64 `[rows]`, the tokens behind which logits are asked for, counted from 0,
-    /// - `past.LAYER.keys` and `past.LAYER.values`: f32
-    ///   `[pages, heads of keys, PAGE_PLACES, size of a head]`.
+    /// - `past.LAYER.keys`: f32 `[pages, heads of keys, size of a head, PAGE_PLACES]`,
+    /// - `past.LAYER.values`: f32 `[pages, heads of keys, PAGE_PLACES, size of a head]`.
     ///
     /// The outputs are `logits`, f32 `[rows, vocabulary]`; `hidden`, f32 `[rows, width]`, what they
     /// are computed of; and `present.LAYER.keys` and
@@ -155,15 +155,18 @@ impl DecoderModel {
             kind: Kind::Tensor,
         };
         let kept = |prefix: &str| {
-            let (heads, head) = (self.shape.key_heads as usize, self.shape.head as usize);
-            let fixed = [heads, PAGE_PLACES, head].map(PortExtent::Fixed);
-            let extents = [&[free("pages")][..], &fixed].concat();
-            let texts = self.prefixes();
-            let names = (0..self.shape.layers).flat_map(|layer| {
-                let parts = texts.iter().flat_map(|text| [(text, "keys"), (text, "values")]);
-                parts.map(move |(text, part)| format!("{text}{prefix}.{layer}.{part}"))
-            });
-            names.map(|name| port(name, DType::F32, extents.clone())).collect::<Vec<Port>>()
+            let mut ports = Vec::new();
+            for layer in 0..self.shape.layers {
+                for text in self.prefixes() {
+                    for part in [KeptPart::Keys, KeptPart::Values] {
+                        let fixed = part.page(&self.shape).map(PortExtent::Fixed);
+                        let extents = [&[free("pages")][..], &fixed].concat();
+                        let name = format!("{text}{prefix}.{layer}.{}", part.name());
+                        ports.push(port(name, DType::F32, extents));
+                    }
+                }
+            }
+            ports
         };
         let (tokens, position) = match self.texts {
             1 => (free("tokens"), Vec::new()),

@@ -115,7 +115,7 @@ fn a_run_changes_several_states_and_states_go_from_run_to_run() {
     let extents = BTreeMap::from([("places".to_owned(), 8)]);
     let mut states = [0, 1, 2].map(|_| one.new_state(&extents).expect("a state"));
     let rows = Tensor::from_slice(&[1, 2], &[1.0_f32, 2.0]);
-    let mut both = |first: usize, second: usize, place: i64, states: &mut [ModelState; 3]| {
+    let both = |first: usize, second: usize, place: i64, states: &mut [ModelState; 3]| {
         let places = Tensor::from_slice(&[1], &[place]);
         let inputs = [("rows", &rows), ("places", &places)];
         let [a, b] = states.get_disjoint_mut([first, second]).expect("two of them");
