@@ -14,8 +14,8 @@ use crate::standard::over_sum;
 use crate::value::Operand;
 use crate::writer::{Accepted, Graph, shape_error, unsupported};
 
-/// Queries, keys and values, each `[b, h, s, d]`; keys may be in pages `[b, n, h, d, r]`, and values
-/// in pages `[b, n, h, r, d]`.
+/// Queries, keys and values, each `[b, h, s, d]`; keys may be in pages `[b, n, h, d, r]`, and
+/// values in pages `[b, n, h, r, d]`.
 pub struct Heads {
     /// Those of queries.
     pub query: Operand,

@@ -6,9 +6,9 @@
 //! distribution (Leviathan, Kalman and Matias, "Fast Inference from Transformers via Speculative
 //! Decoding", 2023, with proposals of one token): the same seed chooses the same tokens.
 //!
-//! Invariant: guesses decide how long a text takes, never what it is but for rounding: where weights
-//! are floats, or activations are rounded to 8 bits, runs of several tokens add up in another order
-//! than runs of one.
+//! Invariant: guesses decide how long a text takes, never what it is but for rounding: where
+//! weights are floats, or activations are rounded to 8 bits, runs of several tokens add up in
+//! another order than runs of one.
 
 use base::{Diagnostic, Result, codes};
 

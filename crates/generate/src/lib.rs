@@ -9,8 +9,8 @@
 //!   with the feature `tokenizer-json` what folders have.
 //! - [`Sampler`] (`sample.rs`): greedy, or by chance with a seed that reproduces.
 //! - Guesses (`guess.rs`), of repetitions or by a smaller model, let one run judge several tokens.
-//! - `TextGrammar` (`grammar.rs`), with the feature `grammar`: texts that a JSON schema or a grammar
-//!   allows.
+//! - `TextGrammar` (`grammar.rs`), with the feature `grammar`: texts that a JSON schema or a
+//!   grammar allows.
 //! - `written`, with the feature `chat`: messages by the template of a chat model (`chat.rs`).
 //! - [`TextContext::generate`] (`text.rs`) puts them together, piece by piece; with
 //!   [`TextGeneration`] several texts take turns.

@@ -128,8 +128,8 @@ impl Sampler {
     }
 }
 
-/// Tokens with their weights, of which as many are in order, the heaviest first, as have been looked
-/// at: that is few of them. Of equal ones the first token comes first.
+/// Tokens with their weights, of which as many are in order, the heaviest first, as have been
+/// looked at: that is few of them. Of equal ones the first token comes first.
 struct Likeliest {
     tokens: Vec<(u32, f64)>,
     sorted: usize,

@@ -18,8 +18,8 @@ pub struct GenerateOptions {
     /// Texts at which it ends; they are not part of it.
     pub stops: Vec<String>,
     /// The most tokens that are guessed and run with the one before them, at once; 0 is none. What
-    /// is generated is the same but for rounding: each token is chosen as it is without, and guesses behind the
-    /// first that is wrong are forgotten.
+    /// is generated is the same but for rounding: each token is chosen as it is without, and
+    /// guesses behind the first that is wrong are forgotten.
     pub guesses: usize,
     /// What the text has to be.
     #[cfg(feature = "grammar")]

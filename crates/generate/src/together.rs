@@ -186,12 +186,13 @@ pub fn step_together(
 ) -> Vec<Result<Option<StopReason>>> {
     let mut asked: Vec<Result<StepTokens>> =
         turns.iter_mut().map(|turn| turn.generation.asked(turn.context)).collect();
-    let is_single = |asked: &Result<StepTokens>| matches!(asked, Ok(StepTokens { tokens, .. }) if tokens.len() == 1);
+    let single = |asked: &Result<StepTokens>| match asked {
+        Ok(StepTokens { tokens, .. }) if tokens.len() == 1 => tokens.first().copied(),
+        _ => None,
+    };
     let mut singles: Vec<(&mut TextContext<'_>, u32)> = Vec::new();
     for (turn, asked) in turns.iter_mut().zip(&asked) {
-        if let Ok(StepTokens { tokens, .. }) = asked
-            && let [token] = tokens[..]
-        {
+        if let Some(token) = single(asked) {
             singles.push((&mut *turn.context, token));
         }
     }
@@ -208,7 +209,7 @@ pub fn step_together(
         .iter_mut()
         .zip(asked.drain(..))
         .map(|(turn, asked)| {
-            let row = if is_single(&asked) { rows.next() } else { None };
+            let row = single(&asked).and_then(|_| rows.next());
             turn.generation.step_of(turn.context, asked?, row, turn.piece)
         })
         .collect()

@@ -300,8 +300,8 @@ impl<'m> Decoder<'m> {
         Ok(pair)
     }
 
-    /// What has been kept of a text, with rows of this run `[1, g, t, d]` at their places: its pages
-    /// with an axis of one in front.
+    /// What has been kept of a text, with rows of this run `[1, g, t, d]` at their places: its
+    /// pages with an axis of one in front.
     fn keep(
         &mut self,
         new: &Operand,
