@@ -102,7 +102,7 @@ fn step(model: &LanguageModel, active: &mut [Active<'_>]) {
     let ready = || |text: &&mut Active<'_>| text.state == ActiveState::Step;
     let mut pieces: Vec<_> = Vec::new();
     let mut parts: Vec<_> = Vec::new();
-    let mut ends: Vec<(&Sender<(usize, TextEvent)>, usize, &mut ActiveState)> = Vec::new();
+    let mut ends: Vec<_> = Vec::new();
     for text in active.iter_mut().filter(ready()) {
         let Active { number, context, generation, events, state, .. } = text;
         let (number, events) = (*number, &*events);
