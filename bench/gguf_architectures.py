@@ -179,8 +179,8 @@ def logits(tool, model, folder, path, tokens):
     head = getattr(config, "head_dim", None) or config.hidden_size // heads
     inputs = dict(tokens=tokens, position=np.array(0), rows=np.arange(TOKENS))
     for layer in range(config.num_hidden_layers):
-        for part in ("keys", "values"):
-            inputs[f"past.{layer}.{part}"] = np.zeros((1, keys, PAGE_PLACES, head), np.float32)
+        for part, page in ("keys", (head, PAGE_PLACES)), ("values", (PAGE_PLACES, head)):
+            inputs[f"past.{layer}.{part}"] = np.zeros((1, keys, *page), np.float32)
     np.savez(folder / "in.npz", **inputs)
     command = [tool, "run", path, "--input", folder / "in.npz", "--output", folder / "out.npz"]
     done = subprocess.run(command, capture_output=True, text=True)

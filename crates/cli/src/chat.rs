@@ -3,9 +3,9 @@
 use std::io::{BufRead as _, IsTerminal as _, Write as _};
 use std::ops::ControlFlow;
 
-use base::{Diagnostic, codes};
+use base::{Diagnostic, Diagnostics, codes};
 use clap::Args;
-use generate::{LanguageModel, Message, StopReason, written};
+use generate::{LanguageModel, Message, StopReason};
 
 use crate::Outcome;
 use crate::arguments::ModelArguments;
@@ -34,19 +34,16 @@ pub(crate) struct Arguments {
 /// Compiles, then answers each line of standard input.
 pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let model = LanguageModel::read(&arguments.model.model, &arguments.model.options())?;
-    let Some(template) = model.chat_template()? else {
-        return Err(Diagnostic::error(codes::NOT_LANGUAGE_MODEL, "the model has no chat template")
-            .at(arguments.model.model.display().to_string())
-            .because("it continues texts, and was not made to answer")
-            .remedy("use `tilewright generate`")
-            .into());
-    };
-    let tokenizer = model.tokenizer();
-    let around = [tokenizer.first_text(), tokenizer.last_text()];
-    let around = [around[0].as_str(), around[1].as_str()];
     let mut context = model.context(arguments.sampling.places(&model))?;
+    let path = arguments.model.model.display().to_string();
+    let place = |found: Diagnostics| found.map(|one| one.at(&path));
     let mut messages: Vec<Message> =
         arguments.system.iter().map(|text| Message::new("system", text)).collect();
+    if model.chat_template()?.is_none() {
+        // That is said before anybody is asked for a line.
+        _ = model.encode_talk(&messages).map_err(place)?;
+    }
+    let options = arguments.sampling.options(&model)?;
     let is_terminal = std::io::stdin().is_terminal();
     let mut lines = std::io::stdin().lock().lines();
     loop {
@@ -64,10 +61,9 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
             continue;
         }
         messages.push(Message::new("user", line));
-        let prompt = tokenizer.encode(&written(template, &messages, around)?, true);
+        let prompt = model.encode_talk(&messages).map_err(place)?;
         // What the talk had before is in the context.
         let prompt = context.rest_of(&prompt);
-        let options = arguments.sampling.options();
         let answer = context.generate(prompt, &options, &mut |piece| {
             say!("{piece}");
             _ = std::io::stdout().flush();

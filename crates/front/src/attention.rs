@@ -2,7 +2,9 @@
 //!
 //! Shapes are written with `b` for the batch, `h` for heads, `q` and `k` for places in the queries
 //! and keys, `d` for the size of a head. Keys and values may come in `n` pages of `r` places each,
-//! where each head's part of a page lies in one piece.
+//! where each head's part of a page lies in one piece: keys with the places last, values with the
+//! sizes. So both products run in vectors along what lies side by side and add up in the order of
+//! what is summed, however many queries there are: as many rows as one have the same bits.
 
 use graph::IterationSpace;
 use sym::Expr;
@@ -12,8 +14,8 @@ use crate::standard::over_sum;
 use crate::value::Operand;
 use crate::writer::{Accepted, Graph, shape_error, unsupported};
 
-/// Queries, keys and values, each `[b, h, s, d]`; keys and values may be in pages,
-/// `[b, n, h, r, d]`.
+/// Queries, keys and values, each `[b, h, s, d]`; keys may be in pages `[b, n, h, d, r]`, and
+/// values in pages `[b, n, h, r, d]`.
 pub struct Heads {
     /// Those of queries.
     pub query: Operand,
@@ -38,7 +40,7 @@ pub struct Scores {
 
 /// `[b, h, q, d] . [b, g, s, e]` summed over an axis of each, where each of the `g` heads on the
 /// right serves as many on the left. `by_rows` sums over `e`, else over `s`. The right operand may
-/// be in pages, `[b, n, g, r, e]`, whose places are `s`.
+/// be in pages whose places are `s`: `[b, n, g, e, r]` by rows, else `[b, n, g, r, e]`.
 pub fn product_of_heads(
     graph: &mut Graph,
     left: &Operand,
@@ -51,9 +53,14 @@ pub fn product_of_heads(
         5 => 2,
         rank => return Err(shape_error(format!("keys or values of rank {rank}"))),
     };
-    let size = r[heads_at + 2].clone();
+    let is_turned = heads_at == 2 && by_rows;
+    let (size_at, places_at) = match is_turned {
+        true => (heads_at + 1, heads_at + 2),
+        false => (heads_at + 2, heads_at + 1),
+    };
+    let size = r[size_at].clone();
     // Places, or pages and places within them.
-    let places: Vec<Expr> = r[1..heads_at].iter().chain([&r[heads_at + 1]]).cloned().collect();
+    let places: Vec<Expr> = r[1..heads_at].iter().chain([&r[places_at]]).cloned().collect();
     let count: Expr = places.iter().product();
     let (summed, free) = if by_rows { (&size, &count) } else { (&count, &size) };
     graph.assume_equal(&l[0], &r[0])?;
@@ -73,7 +80,7 @@ pub fn product_of_heads(
     let mut right_shape = r.clone();
     right_shape[0] = l[0].clone();
     if let [sum] = &own_sum[..] {
-        right_shape[if by_rows { heads_at + 2 } else { heads_at + 1 }] = sum.clone();
+        right_shape[if by_rows { size_at } else { places_at }] = sum.clone();
     }
     let right = graph.refine(right, &right_shape)?;
     let own_free = if by_rows { places } else { vec![size.clone()] };
@@ -87,7 +94,8 @@ pub fn product_of_heads(
     let read_left = [&[b.clone(), g.clone(), own, q][..], &sum].concat();
     let (along, within) = if by_rows { (&other, &sum) } else { (&sum, &other) };
     let (pages, rows) = along.split_at(along.len() - 1);
-    let read_right = [&[b][..], pages, &[g], rows, within].concat();
+    let [outer, inner] = if is_turned { [within, rows] } else { [rows, within] };
+    let read_right = [&[b][..], pages, &[g], outer, inner].concat();
     let space = IterationSpace { extents, parallel, operands: vec![read_left, read_right] };
     let dtype = left.dtype();
     let result = graph.contract(space, &left, &right, graph::accumulator_of(dtype), dtype)?;

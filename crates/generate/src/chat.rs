@@ -9,6 +9,8 @@ use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Value, ValueKind};
 use minijinja::{Environment, Error, ErrorKind, State, context};
 
+use crate::model::LanguageModel;
+
 /// Steps that a template may take: a thousand times what one for a long talk takes.
 const FUEL: u64 = 10_000_000;
 
@@ -28,6 +30,26 @@ impl Message {
     /// A message of this role.
     pub fn new(role: impl Into<String>, content: impl Into<String>) -> Message {
         Message { role: role.into(), content: content.into() }
+    }
+}
+
+impl LanguageModel {
+    /// The tokens of a talk, as the model's template has it written.
+    ///
+    /// # Errors
+    /// `TW0120` for a model without a chat template; what [`written`] refuses.
+    pub fn encode_talk(&self, messages: &[Message]) -> Result<Vec<u32>> {
+        let Some(template) = self.chat_template()? else {
+            let message = "the model has no chat template";
+            return Err(Diagnostic::error(codes::NOT_LANGUAGE_MODEL, message)
+                .because("it continues texts, and was not made to answer")
+                .remedy("give it a text to go on with: `tilewright generate`, /v1/completions")
+                .into());
+        };
+        let tokenizer = self.tokenizer();
+        let around = [tokenizer.first_text(), tokenizer.last_text()];
+        let text = written(template, messages, [&around[0], &around[1]])?;
+        Ok(tokenizer.encode(&text, true))
     }
 }
 

@@ -1,6 +1,7 @@
 //! A language model as an executable whose keys and values lie in a state.
 
 use std::collections::BTreeMap;
+use std::ops::Deref;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,11 +10,15 @@ use tensor::{DType, Tensor};
 use tilewright::compiled::{DecoderModel, PAGE_PLACES, Source, compile_source};
 use tilewright::{Executable, ModelState, Options};
 
+use crate::together::Together;
 use crate::tokenizer::TextTokenizer;
 
 /// How many tokens a run takes, least first: a prompt is cut into the largest, and what is left is
 /// filled up to the least that holds it.
 const RUNS: [usize; 3] = [1, 16, 128];
+
+/// How many tokens a run takes behind each of which logits are asked for.
+const RUNS_OF_ROWS: [usize; 6] = [1, 2, 4, 8, 16, 128];
 
 /// Tokens up to this many are run one by one: what reads a whole prompt at once is compiled for
 /// longer ones.
@@ -26,6 +31,10 @@ pub struct LanguageModel {
     /// For several; the same where both read weights as they are stored, and else made when it is
     /// first used.
     many: Mutex<Option<Arc<Executable>>>,
+    /// For a token of each of several texts.
+    together: Together,
+    #[cfg(feature = "grammar")]
+    grammar_tokens: crate::grammar::GrammarTokens,
     source: Source,
     options: Options,
     tokenizer: TextTokenizer,
@@ -60,12 +69,7 @@ impl LanguageModel {
                 .into());
         }
         let mut options = options.clone();
-        let (_, outputs) = source.declared(&options)?;
-        for output in &outputs {
-            if let Some(name) = output.name.strip_prefix("present.") {
-                options.updates.insert(output.name.clone(), format!("past.{name}"));
-            }
-        }
+        options.updates = updates(&source, &options)?;
         // Where bytes are multiplied, products of many tokens read weights as those of one do.
         let is_shared = options.target.resolve()?.multiplies_bytes();
         let (one, many) = match is_shared {
@@ -78,8 +82,18 @@ impl LanguageModel {
                 (Arc::new(compile_source(source.clone(), &single)?), None)
             }
         };
-        let many = Mutex::new(many);
-        Ok(LanguageModel { one, many, source, options, tokenizer, model })
+        let (many, together) = (Mutex::new(many), Together::default());
+        Ok(LanguageModel {
+            one,
+            many,
+            together,
+            #[cfg(feature = "grammar")]
+            grammar_tokens: crate::grammar::GrammarTokens::default(),
+            source,
+            options,
+            tokenizer,
+            model,
+        })
     }
 
     /// The tokenizer.
@@ -94,7 +108,18 @@ impl LanguageModel {
         let many = self.many.lock().unwrap_or_else(PoisonError::into_inner);
         let count = |executable: &Arc<Executable>| executable.statistics().compiles;
         let other = many.as_ref().filter(|many| !Arc::ptr_eq(many, &self.one));
-        count(&self.one) + other.map_or(0, count)
+        count(&self.one) + other.map_or(0, count) + self.together.compiles()
+    }
+
+    /// For a token of each of several texts.
+    pub(crate) fn together(&self) -> &Together {
+        &self.together
+    }
+
+    /// What grammars for texts of this model share.
+    #[cfg(feature = "grammar")]
+    pub(crate) fn grammar_tokens(&self) -> &crate::grammar::GrammarTokens {
+        &self.grammar_tokens
     }
 
     /// The executable for runs of so many tokens.
@@ -134,31 +159,85 @@ impl LanguageModel {
     /// # Errors
     /// Too little memory.
     pub fn context(&self, places: usize) -> Result<TextContext<'_>> {
-        // A run writes whole, so there is room for what it is filled up with.
-        let most = RUNS[RUNS.len() - 1];
-        let reserved = (places.max(1) + most).div_ceil(PAGE_PLACES);
-        let extents = BTreeMap::from([("pages".to_owned(), reserved)]);
-        let state = self.one.new_state(&extents)?;
-        Ok(TextContext { model: self, state, tokens: Vec::new(), places: places.max(1), reserved })
+        TextContext::new(Held::Borrowed(self), places)
+    }
+
+    /// The same, of a model that the text holds itself.
+    ///
+    /// # Errors
+    /// Too little memory.
+    pub fn shared_context(self: &Arc<Self>, places: usize) -> Result<TextContext<'static>> {
+        TextContext::new(Held::Shared(self.clone()), places)
+    }
+
+    /// A state with room for so many pages.
+    pub(crate) fn state(&self, pages: usize) -> Result<ModelState> {
+        self.one.new_state(&BTreeMap::from([("pages".to_owned(), pages)]))
+    }
+}
+
+/// Which outputs of a model are what becomes of which inputs.
+pub(crate) fn updates(source: &Source, options: &Options) -> Result<BTreeMap<String, String>> {
+    let (_, outputs) = source.declared(options)?;
+    let pair = |name: &str| {
+        let (prefix, rest) = name.split_once("present.")?;
+        Some((name.to_owned(), format!("{prefix}past.{rest}")))
+    };
+    Ok(outputs.iter().filter_map(|output| pair(&output.name)).collect())
+}
+
+/// Rows of an output, each of so many numbers; none where it has another type or other rows.
+pub(crate) fn rows_of(values: &Tensor, count: usize, width: usize) -> Result<Vec<Vec<f32>>> {
+    if values.dtype() != DType::F32 || width == 0 || values.len() != count * width {
+        return Err(Diagnostics::internal("rows of another shape"));
+    }
+    let float = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
+    let rows = values.bytes().chunks_exact(4 * width);
+    Ok(rows.map(|row| row.chunks_exact(4).map(float).collect()).collect())
+}
+
+/// A model whose text it is: borrowed, or shared.
+enum Held<'m> {
+    Borrowed(&'m LanguageModel),
+    Shared(Arc<LanguageModel>),
+}
+
+impl Deref for Held<'_> {
+    type Target = LanguageModel;
+
+    fn deref(&self) -> &LanguageModel {
+        match self {
+            Held::Borrowed(model) => model,
+            Held::Shared(model) => model,
+        }
     }
 }
 
 /// A text that grows, of one model.
 pub struct TextContext<'m> {
-    model: &'m LanguageModel,
+    model: Held<'m>,
     pub(crate) state: ModelState,
     pub(crate) tokens: Vec<u32>,
     /// How many tokens there may be.
     places: usize,
     /// How many pages of places the memory has room for.
-    reserved: usize,
+    pub(crate) reserved: usize,
 }
 
 impl<'m> TextContext<'m> {
+    fn new(model: Held<'m>, places: usize) -> Result<TextContext<'m>> {
+        let places = places.max(1);
+        // A run writes whole, so there is room for what it is filled up with.
+        let most = RUNS[RUNS.len() - 1];
+        let reserved = places.saturating_add(most).div_ceil(PAGE_PLACES);
+        let state = model.state(reserved)?;
+        Ok(TextContext { model, state, tokens: Vec::new(), places, reserved })
+    }
+
     /// The model.
     #[must_use]
-    pub fn model(&self) -> &'m LanguageModel {
-        self.model
+    pub fn model(&self) -> &LanguageModel {
+        &self.model
     }
 
     /// The tokens so far.
@@ -171,6 +250,12 @@ impl<'m> TextContext<'m> {
     #[must_use]
     pub fn room(&self) -> usize {
         self.places - self.tokens.len()
+    }
+
+    /// Allows so many tokens in all, at most those that there is room for, and no fewer than there
+    /// are.
+    pub fn limit(&mut self, tokens: usize) {
+        self.places = tokens.clamp(self.tokens.len().max(1), self.places.max(1));
     }
 
     /// Goes back to the first so many tokens.
@@ -216,7 +301,8 @@ impl<'m> TextContext<'m> {
         let mut left = tokens;
         while !left.is_empty() {
             let most = RUNS[RUNS.len() - 1];
-            let fits = RUNS.into_iter().find(|&count| count >= left.len());
+            let counts = if every { &RUNS_OF_ROWS[..] } else { &RUNS[..] };
+            let fits = counts.iter().copied().find(|&count| count >= left.len());
             // Rows of logits are of one run.
             let count = if left.len() <= FEW && !every { 1 } else { fits.unwrap_or(most) };
             let (now, rest) = left.split_at(left.len().min(count));
@@ -257,6 +343,12 @@ impl<'m> TextContext<'m> {
         Ok(())
     }
 
+    /// How many pages a run of so many more tokens sees.
+    pub(crate) fn pages(&self, count: usize) -> usize {
+        let pages = (self.tokens.len() + count).div_ceil(PAGE_PLACES);
+        pages.next_power_of_two().min(self.reserved)
+    }
+
     /// Runs the model on tokens, filled up to a number of them.
     fn run(
         &mut self,
@@ -270,8 +362,7 @@ impl<'m> TextContext<'m> {
         ids.resize(count, 0);
         let last = tokens.len() as i64 - 1;
         let rows: Vec<i64> = if every { (0..count as i64).collect() } else { vec![last] };
-        let seen = (first + count).div_ceil(PAGE_PLACES).next_power_of_two().min(self.reserved);
-        self.state.set_extent("pages", seen)?;
+        self.state.set_extent("pages", self.pages(count))?;
         let tensor = |values: &[i64]| Tensor::from_slice(&[values.len()], values);
         let (ids, rows) = (tensor(&ids), tensor(&rows));
         let position = Tensor::from_slice(&[], &[first as i64]);
@@ -283,12 +374,8 @@ impl<'m> TextContext<'m> {
             "logits" => self.model.model.vocabulary(),
             _ => values.shape().last().copied().unwrap_or(0),
         };
-        if values.dtype() != DType::F32 || width == 0 || values.len() != rows.len() * width {
-            return Err(Diagnostics::internal("rows of another shape"));
-        }
-        let float = |bytes: &[u8]| f32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
-        let kept = if every { tokens.len() } else { 1 };
-        let rows = values.bytes().chunks_exact(4 * width).take(kept);
-        Ok(rows.map(|row| row.chunks_exact(4).map(float).collect()).collect())
+        let mut rows = rows_of(values, rows.len(), width)?;
+        rows.truncate(if every { tokens.len() } else { 1 });
+        Ok(rows)
     }
 }

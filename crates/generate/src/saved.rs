@@ -17,7 +17,7 @@ use tilewright::compiled::PAGE_PLACES;
 
 use crate::model::{LanguageModel, TextContext};
 
-const IDENTIFIER: &[u8; 8] = b"TWTEXT\0\x01";
+const IDENTIFIER: &[u8; 8] = b"TWTEXT\0\x02";
 
 /// The bytes of each end of a tensor that tell models apart.
 const SAMPLE: usize = 4096;

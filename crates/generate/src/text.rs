@@ -4,6 +4,7 @@ use std::ops::ControlFlow;
 
 use base::Result;
 
+use crate::guess::Guesser;
 use crate::model::TextContext;
 use crate::sample::{Sampler, SamplerOptions};
 
@@ -16,12 +17,26 @@ pub struct GenerateOptions {
     pub sampler: SamplerOptions,
     /// Texts at which it ends; they are not part of it.
     pub stops: Vec<String>,
+    /// The most tokens that are guessed and run with the one before them, at once; 0 is none. What
+    /// is generated is the same but for rounding: each token is chosen as it is without, and
+    /// guesses behind the first that is wrong are forgotten.
+    pub guesses: usize,
+    /// What the text has to be.
+    #[cfg(feature = "grammar")]
+    pub grammar: Option<crate::grammar::TextGrammar>,
 }
 
 impl Default for GenerateOptions {
     fn default() -> GenerateOptions {
         let sampler = SamplerOptions::default();
-        GenerateOptions { tokens: 256, sampler, stops: Vec::new() }
+        GenerateOptions {
+            tokens: 256,
+            sampler,
+            stops: Vec::new(),
+            guesses: 0,
+            #[cfg(feature = "grammar")]
+            grammar: None,
+        }
     }
 }
 
@@ -51,6 +66,10 @@ pub struct Generated {
     pub tokens: Vec<u32>,
     /// What ended it.
     pub reason: StopReason,
+    /// How many tokens were guessed.
+    pub guessed: usize,
+    /// How many guesses were right.
+    pub right: usize,
 }
 
 impl TextContext<'_> {
@@ -65,27 +84,35 @@ impl TextContext<'_> {
         options: &GenerateOptions,
         piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Generated> {
-        let mut generation = TextGeneration::new(self, prompt, options)?;
-        loop {
-            if let Some(reason) = generation.step(self, piece)? {
-                return Ok(generation.into_generated(reason));
-            }
-        }
+        TextGeneration::new(self, prompt, options)?.finish(self, piece)
     }
 }
 
 /// A text that goes on step by step, so that several can take turns.
-pub struct TextGeneration {
+pub struct TextGeneration<'m> {
     most: usize,
     sampler: Sampler,
     /// What is not taken in yet: the rest of the prompt, or the last token.
     waiting: Vec<u32>,
-    logits: Vec<f32>,
+    guesser: Option<Guesser<'m>>,
+    #[cfg(feature = "grammar")]
+    grammar: Option<crate::grammar::FollowedGrammar>,
     settled: Settled,
     tokens: Vec<u32>,
+    ended: Option<StopReason>,
+    guessed: usize,
+    right: usize,
 }
 
-impl TextGeneration {
+/// What a step of a generation runs.
+pub(crate) struct StepTokens {
+    /// The tokens, guesses last.
+    pub(crate) tokens: Vec<u32>,
+    /// How many of them are guesses.
+    pub(crate) guesses: usize,
+}
+
+impl<'m> TextGeneration<'m> {
     /// Begins behind what a context holds. Each step is given that context.
     ///
     /// # Errors
@@ -94,16 +121,37 @@ impl TextGeneration {
         context: &TextContext<'_>,
         prompt: &[u32],
         options: &GenerateOptions,
-    ) -> Result<TextGeneration> {
+    ) -> Result<TextGeneration<'m>> {
         context.check(prompt)?;
         Ok(TextGeneration {
             most: options.tokens,
             sampler: Sampler::new(options.sampler.clone()),
             waiting: prompt.to_vec(),
-            logits: Vec::new(),
+            guesser: (options.guesses > 0).then(|| Guesser::of_repeats(options.guesses)),
+            #[cfg(feature = "grammar")]
+            grammar: options.grammar.as_ref().map(|grammar| grammar.begin()),
             settled: Settled::new(&options.stops),
             tokens: Vec::new(),
+            ended: None,
+            guessed: 0,
+            right: 0,
         })
+    }
+
+    /// Guesses by another model, which has the same tokens: in a text of its own, by the likeliest
+    /// tokens there. As many at once as [`GenerateOptions::guesses`] has it.
+    ///
+    /// # Errors
+    /// `TW0103` for a model of other tokens.
+    pub fn guessing_by(
+        mut self,
+        context: &TextContext<'_>,
+        other: TextContext<'m>,
+    ) -> Result<TextGeneration<'m>> {
+        if let Some(guesser) = self.guesser.take() {
+            self.guesser = Some(guesser.by(context, other)?);
+        }
+        Ok(self)
     }
 
     /// How many tokens have been generated.
@@ -118,8 +166,31 @@ impl TextGeneration {
         self.tokens.is_empty()
     }
 
-    /// Runs the model once, for a part of the prompt or a token; what ended the text, if something
-    /// did. A step takes no longer than a run of the most tokens that runs take.
+    /// What has been generated, one token that ended it included.
+    #[must_use]
+    pub fn tokens(&self) -> &[u32] {
+        &self.tokens
+    }
+
+    /// Goes on until the text ends.
+    ///
+    /// # Errors
+    /// As [`TextContext::feed`]; what was generated before is in the context.
+    pub fn finish(
+        mut self,
+        context: &mut TextContext<'_>,
+        piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Generated> {
+        loop {
+            if let Some(reason) = self.step(context, piece)? {
+                return Ok(self.into_generated(reason));
+            }
+        }
+    }
+
+    /// Runs the model once, for a part of the prompt or a token with what is guessed to follow it;
+    /// what ended the text, if something did. A step takes no longer than a run of the most tokens
+    /// that runs take. Behind its end a text stays as it is.
     ///
     /// # Errors
     /// As [`TextContext::feed`].
@@ -128,54 +199,133 @@ impl TextGeneration {
         context: &mut TextContext<'_>,
         piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<Option<StopReason>> {
-        if !self.waiting.is_empty() {
-            let count = self.waiting.len().min(TextContext::LONGEST_RUN);
-            self.logits = context.feed(&self.waiting[..count])?;
-            self.waiting.drain(..count);
-            if !self.waiting.is_empty() {
-                return Ok(None);
-            }
-        }
-        let reason = self.next(context, piece);
-        let is_cut = matches!(reason, Some(StopReason::Stop(_) | StopReason::Caller));
-        if reason.is_some() && !is_cut {
-            self.settled.finish(piece);
-        }
-        Ok(reason)
+        let asked = self.asked(context)?;
+        self.step_of(context, asked, None, piece)
     }
 
-    /// Chooses a token by the logits.
+    /// The step that runs what was asked for, or whose one row of logits is there already.
+    pub(crate) fn step_of(
+        &mut self,
+        context: &mut TextContext<'_>,
+        asked: StepTokens,
+        row: Option<Vec<f32>>,
+        piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Option<StopReason>> {
+        if self.ended.is_some() {
+            return Ok(self.ended.clone());
+        }
+        let rows = match row {
+            Some(row) => vec![row],
+            None if asked.guesses == 0 => vec![context.feed(&asked.tokens)?],
+            None => context.feed_all(&asked.tokens)?,
+        };
+        self.take(context, &asked, rows, piece)
+    }
+
+    /// What the next step runs.
+    ///
+    /// # Errors
+    /// Those of the model that guesses.
+    pub(crate) fn asked(&mut self, context: &TextContext<'_>) -> Result<StepTokens> {
+        let count = match self.ended {
+            None => self.waiting.len().min(TextContext::LONGEST_RUN),
+            Some(_) => 0,
+        };
+        let mut tokens = self.waiting[..count].to_vec();
+        let mut guesses = 0;
+        // Guesses follow the last token of a text; what takes a prompt in is long enough.
+        if let (Some(guesser), [last]) = (&mut self.guesser, &tokens[..]) {
+            let left = self.most.saturating_sub(self.tokens.len() + 1);
+            let room = context.room().saturating_sub(1);
+            let found = guesser.guess(context.tokens(), *last, left.min(room))?;
+            guesses = found.len();
+            tokens.extend(found);
+        }
+        Ok(StepTokens { tokens, guesses })
+    }
+
+    /// Takes in what a run of what was asked for has given: the logits behind the last of what is
+    /// no guess, and behind each guess.
+    fn take(
+        &mut self,
+        context: &mut TextContext<'_>,
+        asked: &StepTokens,
+        rows: Vec<Vec<f32>>,
+        piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Option<StopReason>> {
+        let guesses = &asked.tokens[asked.tokens.len() - asked.guesses..];
+        self.waiting.drain(..asked.tokens.len() - asked.guesses);
+        if !self.waiting.is_empty() {
+            return Ok(None);
+        }
+        let known = context.tokens().len() - guesses.len();
+        let mut right = 0;
+        for (row, logits) in rows.into_iter().enumerate() {
+            right = row;
+            let before = &context.tokens()[..known + row];
+            self.ended = self.next(context, before, logits, piece)?;
+            if self.ended.is_some() || self.tokens.last() != guesses.get(row) {
+                break;
+            }
+        }
+        context.truncate(known + right);
+        if let Some(guesser) = &mut self.guesser {
+            guesser.learn(guesses.len(), right);
+        }
+        self.guessed += guesses.len();
+        self.right += right;
+        if self.ended.is_none() {
+            self.waiting.extend(self.tokens.last());
+            self.ended = (context.room() == 0).then_some(StopReason::Room);
+        }
+        let is_cut = matches!(self.ended, Some(StopReason::Stop(_) | StopReason::Caller));
+        if self.ended.is_some() && !is_cut {
+            self.settled.finish(piece);
+        }
+        Ok(self.ended.clone())
+    }
+
+    /// Chooses a token by the logits behind the tokens before; why the text ends with it, if it
+    /// does.
     fn next(
         &mut self,
         context: &TextContext<'_>,
+        before: &[u32],
+        #[cfg_attr(not(feature = "grammar"), expect(unused_mut, reason = "a grammar masks them"))]
+        mut logits: Vec<f32>,
         piece: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Option<StopReason> {
+    ) -> Result<Option<StopReason>> {
         if self.tokens.len() >= self.most {
-            return Some(StopReason::Tokens);
+            return Ok(Some(StopReason::Tokens));
         }
-        let Some(token) = self.sampler.choose(&self.logits, context.tokens()) else {
-            return Some(StopReason::NoNumber);
+        #[cfg(feature = "grammar")]
+        if let Some(grammar) = &mut self.grammar {
+            grammar.mask(&mut logits)?;
+        }
+        let Some(token) = self.sampler.choose(logits, before) else {
+            return Ok(Some(StopReason::NoNumber));
         };
         self.tokens.push(token);
         let tokenizer = context.model().tokenizer();
         if tokenizer.ends(token) {
-            return Some(StopReason::End);
+            return Ok(Some(StopReason::End));
         }
-        let bytes = tokenizer.bytes_of(token, context.tokens().is_empty());
+        #[cfg(feature = "grammar")]
+        if let Some(grammar) = &mut self.grammar {
+            grammar.take(token)?;
+        }
+        let bytes = tokenizer.bytes_of(token, before.is_empty());
         if let Some(found) = self.settled.push(&bytes, piece) {
-            return Some(found);
+            return Ok(Some(found));
         }
-        if self.tokens.len() == self.most {
-            return Some(StopReason::Tokens);
-        }
-        self.waiting.push(token);
-        (context.room() == 0).then_some(StopReason::Room)
+        Ok((self.tokens.len() == self.most).then_some(StopReason::Tokens))
     }
 
     /// What has been generated, with what ended it.
     #[must_use]
     pub fn into_generated(self, reason: StopReason) -> Generated {
-        Generated { text: self.settled.text, tokens: self.tokens, reason }
+        let TextGeneration { settled, tokens, guessed, right, .. } = self;
+        Generated { text: settled.text, tokens, reason, guessed, right }
     }
 }
 

@@ -5,7 +5,10 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use generate::{GenerateOptions, Generated, LanguageModel, SamplerOptions, StopReason, likelihood};
+use generate::{
+    GenerateOptions, Generated, LanguageModel, SamplerOptions, StopReason, TextGeneration,
+    TextTurn, likelihood, step_together,
+};
 use tilewright::{Activations, Options};
 
 /// Where the data may be.
@@ -308,4 +311,141 @@ fn the_likelihood_of_a_text_is_that_of_its_tokens() {
     let parts = likelihood(&model, &text, 40).expect("a likelihood");
     assert!(parts.tokens == 117 && parts.perplexity() > judged.perplexity(), "{parts:?}");
     assert!(likelihood(&model, &[1], 8).is_err());
+}
+
+/// A sampler whose choices depend on the tokens before, too.
+fn by_chance(seed: u64) -> SamplerOptions {
+    SamplerOptions {
+        temperature: 0.8,
+        top_p: 0.95,
+        repetition_penalty: 1.05,
+        seed,
+        ..SamplerOptions::default()
+    }
+}
+
+#[test]
+fn guesses_change_no_token() {
+    let Some(model) = model("guesses", 1) else { return };
+    // A model that is nearly the same, as a small one that guesses well would be.
+    let file = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("stories_guesses.gguf");
+    let options = Options::default().with_threads(1).with_activations(Activations::Int8);
+    let other = LanguageModel::read(&file, &options).expect("a model");
+    let prompt = [&[1], &REFERENCE[..80], &REFERENCE[..20]].concat();
+    let named = vec!["garden".to_owned(), "Tim".to_owned()];
+    let cases = [
+        tokens(60),
+        GenerateOptions { sampler: by_chance(3), ..tokens(60) },
+        GenerateOptions { stops: named, sampler: by_chance(4), ..tokens(250) },
+    ];
+    for case in cases {
+        let plain = generated(&model, &prompt, &case);
+        assert_eq!((plain.guessed, plain.right), (0, 0));
+        for guesses in [1, 3, 7, 15] {
+            let case = GenerateOptions { guesses, ..case.clone() };
+            let of_repeats = generated(&model, &prompt, &case);
+            let mut context = model.context(400).expect("a context");
+            let generation = TextGeneration::new(&context, &prompt, &case).expect("a text");
+            let guessing = other.context(400).expect("a context");
+            let generation = generation.guessing_by(&context, guessing).expect("the same tokens");
+            let of_model = generation.finish(&mut context, &mut |_| ControlFlow::Continue(()));
+            let of_model = of_model.expect("a text");
+            for found in [of_repeats, of_model] {
+                assert_eq!(found.tokens, plain.tokens, "{guesses} guesses");
+                assert_eq!((&found.text, &found.reason), (&plain.text, &plain.reason));
+                assert!(found.guessed >= found.right && found.guessed > 0, "{found:?}");
+            }
+            let known = prompt.len() + plain.tokens.len() - 1;
+            assert_eq!(context.tokens().len(), known, "guesses are forgotten");
+        }
+    }
+    // A text that ends because it is full ends there with guesses, too.
+    let mut ends = [0, 7].map(|guesses| {
+        let mut context = model.context(120).expect("a context");
+        let options = GenerateOptions { guesses, ..tokens(100) };
+        let full = context.generate(&prompt, &options, &mut |_| ControlFlow::Continue(()));
+        full.map(|full| (full.tokens, full.reason)).expect("a text")
+    });
+    let [plain, guessed] = ends.each_mut();
+    assert_eq!((&plain.1, &plain), (&StopReason::Room, &guessed));
+}
+
+#[test]
+fn texts_at_once_are_those_alone() {
+    let Some(model) = model("together", 1) else { return };
+    let long = [&[1], &REFERENCE[..], &REFERENCE[..110]].concat();
+    let prompts = [vec![1], vec![1, 403, 407], long, vec![1, 385], vec![1, 410], vec![1, 408, 419]];
+    let options: Vec<GenerateOptions> = (0..prompts.len())
+        .map(|text| GenerateOptions {
+            sampler: if text % 2 == 0 { by_chance(text as u64) } else { tokens(0).sampler },
+            guesses: if text == 4 { 3 } else { 0 },
+            ..tokens(20 + 15 * text)
+        })
+        .collect();
+    let alone: Vec<Generated> = prompts
+        .iter()
+        .zip(&options)
+        .map(|(prompt, options)| generated(&model, prompt, options))
+        .collect();
+    let mut texts: Vec<_> = prompts
+        .iter()
+        .zip(&options)
+        .map(|(prompt, options)| {
+            let context = model.context(400).expect("a context");
+            let generation = TextGeneration::new(&context, prompt, options).expect("a text");
+            (generation, context, String::new())
+        })
+        .collect();
+    let mut ends: Vec<Option<StopReason>> = vec![None; texts.len()];
+    // One comes later than the others, and each leaves when it ends.
+    for round in 0.. {
+        let open: Vec<usize> = (0..texts.len())
+            .filter(|&text| ends[text].is_none() && (text != 1 || round > 5))
+            .collect();
+        if open.is_empty() {
+            break;
+        }
+        let mut rest = texts.iter_mut().enumerate().filter(|(text, _)| open.contains(text));
+        let mut pieces = Vec::new();
+        let mut parts = Vec::new();
+        for (_, (generation, context, written)) in &mut rest {
+            pieces.push(|piece: &str| {
+                written.push_str(piece);
+                ControlFlow::Continue(())
+            });
+            parts.push((generation, context));
+        }
+        let mut turns: Vec<TextTurn<'_, '_>> = parts
+            .into_iter()
+            .zip(&mut pieces)
+            .map(|((generation, context), piece)| TextTurn { generation, context, piece })
+            .collect();
+        let outcomes = step_together(&model, &mut turns);
+        for (text, outcome) in open.into_iter().zip(outcomes) {
+            ends[text] = outcome.expect("a step");
+        }
+    }
+    for (((generation, context, written), alone), reason) in texts.into_iter().zip(alone).zip(ends)
+    {
+        let kept = context.tokens().len();
+        let found = generation.into_generated(reason.expect("an end"));
+        assert_eq!((&found.tokens, &found.reason), (&alone.tokens, &alone.reason));
+        assert_eq!((&found.text, &written), (&alone.text, &alone.text));
+        assert!(kept >= found.tokens.len());
+    }
+    // Logits of a text do not depend on the others to the bit, whatever their lengths.
+    let fed = |lengths: &[usize]| {
+        let contexts = lengths.iter().map(|&length| {
+            let mut context = model.context(400).expect("a context");
+            context.feed(&REFERENCE[..length]).expect("logits");
+            context
+        });
+        let mut contexts: Vec<_> = contexts.collect();
+        let mut texts: Vec<_> = contexts.iter_mut().map(|context| (context, 403)).collect();
+        model.feed_together(&mut texts).expect("logits")
+    };
+    assert_eq!(fed(&[9, 20, 30])[0], fed(&[9, 70, 5])[0]);
+    let mut context = model.context(20).expect("a context");
+    let refused = model.feed_together(&mut [(&mut context, 512)]).expect_err("no such token");
+    assert!(refused.to_string().contains("there is no token 512"), "{refused}");
 }

@@ -1,6 +1,9 @@
 //! The parts that architectures are written with: embedding, norms, products, attention over what
 //! is kept of the tokens before, and logits.
 //!
+//! A run is of the tokens of one text, or of a token of each of several: those differ in places and
+//! in attention, which is of each text alone.
+//!
 //! Shapes are written with `t` for the tokens of a run, `w` for the width, `g` for heads of keys,
 //! `d` for the size of a head, `n` for the pages of the cache.
 
@@ -25,6 +28,8 @@ pub(crate) struct Decoder<'m> {
     /// The place of each token: i64 `[t]`.
     places: Operand,
     rows: Operand,
+    /// What stands before the names of what is kept of each text.
+    texts: Vec<String>,
     /// How many pages of places there are to see, as the inputs declare it.
     extent: PortExtent,
     /// How many places these are, in the graph.
@@ -50,6 +55,41 @@ pub(crate) struct Variation {
     pub(crate) window: Option<i64>,
 }
 
+/// What is kept of each token in each layer.
+#[derive(Clone, Copy)]
+pub(crate) enum KeptPart {
+    Keys,
+    Values,
+}
+
+impl KeptPart {
+    /// What it is called behind the layer.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            KeptPart::Keys => "keys",
+            KeptPart::Values => "values",
+        }
+    }
+
+    /// The extents of a page, as products run along them: keys `[g, d, PAGE_PLACES]`, values
+    /// `[g, PAGE_PLACES, d]`.
+    pub(crate) fn page(self, shape: &Configuration) -> [usize; 3] {
+        let (heads, size) = (shape.key_heads as usize, shape.head as usize);
+        match self {
+            KeptPart::Keys => [heads, size, PAGE_PLACES],
+            KeptPart::Values => [heads, PAGE_PLACES, size],
+        }
+    }
+
+    /// Which of these the places are.
+    fn places_at(self) -> usize {
+        match self {
+            KeptPart::Keys => 2,
+            KeptPart::Values => 1,
+        }
+    }
+}
+
 impl<'m> Decoder<'m> {
     /// Begins a model with the inputs of these extents.
     pub(crate) fn new(
@@ -57,13 +97,18 @@ impl<'m> Decoder<'m> {
         shape: &'m Configuration,
         mut graph: Graph,
         [tokens, position, rows]: [&[PortExtent]; 3],
-        extent: PortExtent,
+        (extent, texts): (PortExtent, Vec<String>),
     ) -> Accepted<Decoder<'m>> {
         let tokens = graph.parameter("tokens", DType::I64, tokens)?;
         let position = graph.parameter("position", DType::I64, position)?;
         let rows = graph.parameter("rows", DType::I64, rows)?;
-        let count = graph.iota(DType::I64, tokens.shape(), 0)?;
-        let places = graph.add(&count, &position)?;
+        let places = match texts.len() {
+            1 => {
+                let count = graph.iota(DType::I64, tokens.shape(), 0)?;
+                graph.add(&count, &position)?
+            }
+            _ => position,
+        };
         let length = Expr::ZERO;
         let (angles, kept, hidden) = (None, Vec::new(), None);
         Ok(Decoder {
@@ -73,6 +118,7 @@ impl<'m> Decoder<'m> {
             tokens,
             places,
             rows,
+            texts,
             extent,
             length,
             angles,
@@ -254,27 +300,29 @@ impl<'m> Decoder<'m> {
         Ok(pair)
     }
 
-    /// What has been kept under a name, with the rows of this run `[1, g, t, d]` at their places:
-    /// `[1, n, g, PAGE_PLACES, d]`.
-    fn keep(&mut self, new: &Operand, name: &str) -> Accepted<Operand> {
-        let shape = self.shape;
-        let extents = [
-            self.extent.clone(),
-            PortExtent::Fixed(shape.key_heads as usize),
-            PortExtent::Fixed(PAGE_PLACES),
-            PortExtent::Fixed(shape.head as usize),
-        ];
-        let past = self.graph.parameter(&format!("past.{name}"), DType::F32, &extents)?;
+    /// What has been kept of a text, with rows of this run `[1, g, t, d]` at their places: its
+    /// pages with an axis of one in front.
+    fn keep(
+        &mut self,
+        new: &Operand,
+        places: &Operand,
+        (text, layer, part): (usize, i64, KeptPart),
+    ) -> Accepted<Operand> {
+        let fixed = part.page(self.shape).map(PortExtent::Fixed);
+        let extents = [&[self.extent.clone()][..], &fixed].concat();
+        let (prefix, name) = (self.texts[text].clone(), format!("{layer}.{}", part.name()));
+        let past = self.graph.parameter(&format!("{prefix}past.{name}"), DType::F32, &extents)?;
         let turned = self.graph.transpose(new, &[0, 2, 1, 3])?;
         let rows = self.graph.reshape(&turned, &turned.shape().to_vec()[1..])?;
-        let op = Op::Scatter { axes: vec![0, 2], batch: 0, position: 0, reduction: None };
+        let axes = vec![0, 1 + part.places_at()];
+        let op = Op::Scatter { axes, batch: 0, position: 0, reduction: None };
         let size = self.graph.number(DType::I64, PAGE_PLACES as f64);
-        let page = self.graph.div(&self.places, &size)?;
+        let page = self.graph.div(places, &size)?;
         let before = self.graph.mul(&page, &size)?;
-        let row = self.graph.sub(&self.places, &before)?;
+        let row = self.graph.sub(places, &before)?;
         let present = self.graph.scatter(&past, &rows, &[page, row], op)?;
         let id = self.graph.data(&present)?;
-        self.kept.push((format!("present.{name}"), id));
+        self.kept.push((format!("{prefix}present.{name}"), id));
         self.length = &past.shape()[0] * PAGE_PLACES as i64;
         self.graph.reshape(&present, &[&[Expr::ONE], present.shape()].concat())
     }
@@ -293,12 +341,42 @@ impl<'m> Decoder<'m> {
             let (turns, size) = (self.turns()?, self.shape.rotated);
             *x = rotated(&mut self.graph, x, turns, size, variation.interleaved)?;
         }
-        let key = self.keep(&key, &format!("{layer}.keys"))?;
-        let value = self.keep(&value, &format!("{layer}.values"))?;
+        let places = self.places.clone();
+        let result = if self.texts.len() == 1 {
+            let heads = Heads { query, key, value };
+            self.attention_of(0, layer, heads, &places, variation)?
+        } else {
+            let mut results = Vec::new();
+            for text in 0..self.texts.len() {
+                let mut own = |x: &Operand, axis: usize| {
+                    self.graph.slice_axis(x, axis, Expr::from(text as i64), 1, Expr::ONE)
+                };
+                let heads =
+                    Heads { query: own(&query, 2)?, key: own(&key, 2)?, value: own(&value, 2)? };
+                let place = own(&places, 0)?;
+                results.push(self.attention_of(text, layer, heads, &place, variation)?);
+            }
+            self.graph.concat(2, &results)?
+        };
+        let turned = self.graph.transpose(&result, &[0, 2, 1, 3])?;
+        let count = places.shape()[0].clone();
+        self.graph.reshape(&turned, &[count, Expr::from(self.shape.heads * self.shape.head)])
+    }
+
+    /// Attention of the rows of a text, rotated, at their places: `[1, h, t, d]`.
+    fn attention_of(
+        &mut self,
+        text: usize,
+        layer: i64,
+        Heads { query, key, value }: Heads,
+        places: &Operand,
+        variation: &Variation,
+    ) -> Accepted<Operand> {
+        let key = self.keep(&key, places, (text, layer, KeptPart::Keys))?;
+        let value = self.keep(&value, places, (text, layer, KeptPart::Values))?;
         let graph = &mut self.graph;
         let place = graph.iota(DType::I64, std::slice::from_ref(&self.length), 0)?;
-        let count = self.places.shape()[0].clone();
-        let own = graph.reshape(&self.places, &[count.clone(), Expr::ONE])?;
+        let own = graph.reshape(places, &[places.shape()[0].clone(), Expr::ONE])?;
         let mut allowed = graph.less_equal(&place, &own)?;
         if let Some(window) = variation.window {
             let width = graph.number(DType::I64, window as f64);
@@ -309,8 +387,7 @@ impl<'m> Decoder<'m> {
         let scores = Scores { allowed: Some(allowed), cap: variation.cap, ..Scores::default() };
         let scale = variation.scale.unwrap_or_else(|| 1.0 / (self.shape.head as f64).sqrt());
         let [result, ..] = attend(graph, &Heads { query, key, value }, scale, &scores)?;
-        let turned = graph.transpose(&result, &[0, 2, 1, 3])?;
-        graph.reshape(&turned, &[count, Expr::from(self.shape.heads * self.shape.head)])
+        Ok(result)
     }
 
     /// The rows whose logits are asked for: `[rows, w]`.

@@ -12,7 +12,7 @@ use tensor::{DType, Kind};
 
 use crate::architectures;
 use crate::configuration::Configuration;
-use crate::decoder::{Decoder, unknown_architecture};
+use crate::decoder::{Decoder, KeptPart, unknown_architecture};
 use crate::file::{MetadataValue, ModelFile};
 use crate::folder;
 
@@ -23,8 +23,10 @@ pub const PAGE_PLACES: usize = 256;
 /// A model as a file holds it.
 #[derive(Debug)]
 pub struct DecoderModel {
-    file: ModelFile,
+    file: Arc<ModelFile>,
     shape: Configuration,
+    /// How many texts a run is of.
+    texts: usize,
 }
 
 impl DecoderModel {
@@ -40,8 +42,7 @@ impl DecoderModel {
     /// `TW0120` for what is damaged or cut off, or says what cannot be; limits that are exceeded.
     pub fn read(bytes: Bytes, limits: &Limits) -> Result<DecoderModel> {
         let file = ModelFile::read(bytes, limits)?;
-        let shape = Configuration::read(&file)?;
-        Ok(DecoderModel { file, shape })
+        DecoderModel::of(file)
     }
 
     /// Reads a folder as Hugging Face writes it: `config.json`, safetensors files, the tokenizer.
@@ -62,8 +63,26 @@ impl DecoderModel {
         limits: &Limits,
     ) -> Result<DecoderModel> {
         let file = folder::read(files, limits)?;
+        DecoderModel::of(file)
+    }
+
+    fn of(file: ModelFile) -> Result<DecoderModel> {
         let shape = Configuration::read(&file)?;
-        Ok(DecoderModel { file, shape })
+        Ok(DecoderModel { file: Arc::new(file), shape, texts: 1 })
+    }
+
+    /// The same model for runs of several texts, a token of each: products read weights once for
+    /// all, and each text attends to what is kept of it. [`Self::import`] has the inputs.
+    #[must_use]
+    pub fn of_texts(&self, texts: usize) -> DecoderModel {
+        let (file, shape) = (self.file.clone(), self.shape.clone());
+        DecoderModel { file, shape, texts: texts.max(1) }
+    }
+
+    /// What stands before the names of what is kept of a text, in runs of several.
+    #[must_use]
+    pub fn text_prefix(text: usize) -> String {
+        format!("text.{text}.")
     }
 
     /// What the file holds besides the graph: the tokenizer, among others.
@@ -89,13 +108,16 @@ impl DecoderModel {
     /// - `tokens`: i64 `[tokens]`,
     /// - `position`: i64 `[]`, the place of the first of them,
     /// - `rows`: i64 `[rows]`, the tokens behind which logits are asked for, counted from 0,
-    /// - `past.LAYER.keys` and `past.LAYER.values`: f32
-    ///   `[pages, heads of keys, PAGE_PLACES, size of a head]`.
+    /// - `past.LAYER.keys`: f32 `[pages, heads of keys, size of a head, PAGE_PLACES]`,
+    /// - `past.LAYER.values`: f32 `[pages, heads of keys, PAGE_PLACES, size of a head]`.
     ///
     /// The outputs are `logits`, f32 `[rows, vocabulary]`; `hidden`, f32 `[rows, width]`, what they
     /// are computed of; and `present.LAYER.keys` and
     /// `present.LAYER.values`: what was given, with the rows of these tokens at their places. What
     /// lies behind them is not read.
+    ///
+    /// Of `n` texts ([`Self::of_texts`]) `tokens` and `position` are `[n]`, a token of each and its
+    /// place, and what is kept has the [prefix](Self::text_prefix) of its text.
     ///
     /// # Errors
     /// Options that do not fit; an architecture that is not known, or tensors that do not fit it.
@@ -110,7 +132,8 @@ impl DecoderModel {
         let graph = Graph::new("main", options.limits.clone());
         let shapes = [shape(0), shape(1), shape(2)];
         let pages = shape(3)[0].clone();
-        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, pages)?;
+        let prefixes = self.prefixes();
+        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, (pages, prefixes))?;
         let logits = write(&mut model)?;
         let (graph, results) = model.finish(&logits)?;
         let mut module = Module::default();
@@ -132,17 +155,26 @@ impl DecoderModel {
             kind: Kind::Tensor,
         };
         let kept = |prefix: &str| {
-            let (heads, head) = (self.shape.key_heads as usize, self.shape.head as usize);
-            let fixed = [heads, PAGE_PLACES, head].map(PortExtent::Fixed);
-            let extents = [&[free("pages")][..], &fixed].concat();
-            let names = (0..self.shape.layers).flat_map(|layer| {
-                ["keys", "values"].map(|part| format!("{prefix}.{layer}.{part}"))
-            });
-            names.map(|name| port(name, DType::F32, extents.clone())).collect::<Vec<Port>>()
+            let mut ports = Vec::new();
+            for layer in 0..self.shape.layers {
+                for text in self.prefixes() {
+                    for part in [KeptPart::Keys, KeptPart::Values] {
+                        let fixed = part.page(&self.shape).map(PortExtent::Fixed);
+                        let extents = [&[free("pages")][..], &fixed].concat();
+                        let name = format!("{text}{prefix}.{layer}.{}", part.name());
+                        ports.push(port(name, DType::F32, extents));
+                    }
+                }
+            }
+            ports
+        };
+        let (tokens, position) = match self.texts {
+            1 => (free("tokens"), Vec::new()),
+            texts => (PortExtent::Fixed(texts), vec![PortExtent::Fixed(texts)]),
         };
         let mut inputs = vec![
-            port("tokens".to_owned(), DType::I64, vec![free("tokens")]),
-            port("position".to_owned(), DType::I64, Vec::new()),
+            port("tokens".to_owned(), DType::I64, vec![tokens]),
+            port("position".to_owned(), DType::I64, position),
             port("rows".to_owned(), DType::I64, vec![free("rows")]),
         ];
         inputs.extend(kept("past"));
@@ -154,6 +186,14 @@ impl DecoderModel {
         ];
         outputs.extend(kept("present"));
         Ok((with_shapes(inputs, options, &BTreeMap::new())?, outputs))
+    }
+
+    /// What stands before the names of what is kept of each text.
+    fn prefixes(&self) -> Vec<String> {
+        match self.texts {
+            1 => vec![String::new()],
+            texts => (0..texts).map(DecoderModel::text_prefix).collect(),
+        }
     }
 
     /// The architecture, as the file names it.
@@ -198,6 +238,8 @@ impl DecoderModel {
     /// Names of dimensions that are not fixed.
     #[must_use]
     pub fn dimensions(&self) -> Vec<String> {
-        ["pages", "rows", "tokens"].map(str::to_owned).to_vec()
+        let all =
+            if self.texts == 1 { &["pages", "rows", "tokens"][..] } else { &["pages", "rows"] };
+        all.iter().map(|name| (*name).to_owned()).collect()
     }
 }

@@ -180,3 +180,38 @@ fn executions() -> usize {
     let given = std::env::var("TILEWRIGHT_EXECUTIONS").ok();
     given.and_then(|given| given.parse().ok()).unwrap_or(4_000)
 }
+
+#[test]
+fn what_is_damaged_in_a_folder_is_read_or_refused() {
+    let mut state = 1_u64;
+    let mut draw = |most: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        (state >> 33) as usize % most
+    };
+    let whole = whole();
+    let head = whole["model.safetensors"].len() - 2 * TENSORS.len();
+    let given = std::env::var("TILEWRIGHT_EXECUTIONS").ok();
+    let executions = given.and_then(|given| given.parse().ok()).unwrap_or(10_000);
+    let mut read = 0;
+    for _ in 0..executions {
+        let mut damaged = whole.clone();
+        let name = if draw(4) == 0 { "config.json" } else { "model.safetensors" };
+        let bytes = damaged.get_mut(name).expect("a file");
+        // One change in eight is to the length of the head, the others to what is said.
+        for _ in 0..=draw(2) {
+            let at = if draw(8) == 0 { draw(8) } else { draw(bytes.len().min(head)) };
+            bytes[at] = match draw(4) {
+                0 => draw(256) as u8,
+                1 => bytes[at] ^ 1 << draw(8),
+                2 => b'0' + draw(10) as u8,
+                _ => bytes[draw(bytes.len())],
+            };
+        }
+        if draw(50) == 0 {
+            bytes.truncate(draw(bytes.len()));
+        }
+        read += usize::from(import(&damaged).is_ok());
+    }
+    let least_and_most = executions / 200..executions * 19 / 20;
+    assert!(least_and_most.contains(&read), "{read} of {executions} are models");
+}

@@ -10,7 +10,7 @@ use std::task::{Context, Poll};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use bytes::{Bytes, BytesMut};
-use generate::{LanguageModel, written};
+use generate::{GenerateOptions, LanguageModel};
 use hyper::body::{Body, Frame, Incoming, SizeHint};
 use hyper::header::{CONTENT_TYPE, HeaderValue, RETRY_AFTER};
 use hyper::service::service_fn;
@@ -145,17 +145,27 @@ fn tokens_of(model: &LanguageModel, given: Given) -> Vec<u32> {
     }
 }
 
-/// The tokens of a talk, as the model's template writes it.
-fn tokens_of_talk(model: &LanguageModel, messages: &[generate::Message]) -> base::Result<Vec<u32>> {
-    let Some(template) = model.chat_template()? else {
-        let message = "the model has no chat template";
-        let found = base::Diagnostic::error(base::codes::NOT_LANGUAGE_MODEL, message);
-        return Err(found.because("it continues texts").remedy("use /v1/completions").into());
-    };
-    let tokenizer = model.tokenizer();
-    let around = [tokenizer.first_text(), tokenizer.last_text()];
-    let text = written(template, messages, [&around[0], &around[1]])?;
-    Ok(tokenizer.encode(&text, true))
+/// Options whose texts a JSON schema allows, if there is one.
+#[cfg(feature = "grammar")]
+fn with_schema(
+    model: &LanguageModel,
+    mut options: GenerateOptions,
+    schema: Option<&str>,
+) -> base::Result<GenerateOptions> {
+    options.grammar =
+        schema.map(|schema| generate::TextGrammar::of_schema(model, schema)).transpose()?;
+    Ok(options)
+}
+
+/// Options as they are: what asks for a schema has been refused.
+#[cfg(not(feature = "grammar"))]
+#[expect(clippy::unnecessary_wraps, reason = "a schema may be refused")]
+fn with_schema(
+    _: &LanguageModel,
+    options: GenerateOptions,
+    _: Option<&str>,
+) -> base::Result<GenerateOptions> {
+    Ok(options)
 }
 
 /// Queues texts; what becomes of them.
@@ -188,12 +198,16 @@ fn queue(
 async fn texts(body: Bytes, shared: &Arc<Shared>, is_talk: bool) -> Answered {
     let options = &shared.options;
     let request = text_request(&object(&body, &options.name)?, is_talk, options.texts)?;
-    let TextRequest { prompts, count, options: own, streamed, counted } = request;
-    let prompts = aside(shared, move |model| match prompts {
-        Prompts::Given(all) => Ok(all.into_iter().map(|one| tokens_of(model, one)).collect()),
-        Prompts::Talk(messages) => Ok(vec![tokens_of_talk(model, &messages)?]),
+    let TextRequest { prompts, count, options: own, streamed, counted, schema } = request;
+    let prepared = aside(shared, move |model| {
+        let own = with_schema(model, own, schema.as_deref())?;
+        let prompts: Vec<Vec<u32>> = match prompts {
+            Prompts::Given(all) => all.into_iter().map(|one| tokens_of(model, one)).collect(),
+            Prompts::Talk(messages) => vec![model.encode_talk(&messages)?],
+        };
+        Ok((prompts, own))
     });
-    let prompts: Vec<Vec<u32>> = prompts.await?;
+    let (prompts, own) = prepared.await?;
     let prompt_tokens = prompts.iter().map(Vec::len).sum();
     let mut all = Vec::new();
     for prompt in prompts {

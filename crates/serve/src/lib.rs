@@ -3,9 +3,9 @@
 //!
 //! Two threads work: one talks (`http.rs`, what it says in `protocol.rs`), the other generates
 //! (`turns.rs`). Between them are a queue of bounded length, towards the second, and for each
-//! request a channel of bounded length back. Several texts go on at once over one set of weights:
-//! each takes a step in turn, a token or at most 128 tokens of a prompt, so that no prompt holds up
-//! the others; what a text says does not depend on the others.
+//! request a channel of bounded length back. Several texts go on at once over one set of weights,
+//! a token of each in one run; a prompt is taken in by at most 128 tokens between two such runs, so
+//! that it holds up nobody. What a text says does not depend on the others.
 //!
 //! Invariants: whatever a client sends or fails to read, memory is bounded, the others go on, and
 //! what nobody waits for any more ends at its next step.

@@ -63,6 +63,8 @@ pub(crate) struct TextRequest {
     pub(crate) streamed: bool,
     /// Whether a stream ends with counts of tokens.
     pub(crate) counted: bool,
+    /// The JSON schema of each text, if it has one.
+    pub(crate) schema: Option<String>,
 }
 
 #[derive(Debug)]
@@ -100,7 +102,6 @@ const REFUSED: &[(&str, &[&str])] = &[
     ("functions", &["[]"]),
     ("logit_bias", &["{}"]),
     ("logprobs", &["false"]),
-    ("response_format", &["{\"type\":\"text\"}"]),
     ("suffix", &["\"\""]),
     ("tools", &["[]"]),
     ("top_logprobs", &["0"]),
@@ -157,11 +158,34 @@ pub(crate) fn text_request(
         seed,
         ..plain
     };
-    let options = GenerateOptions { tokens: tokens as usize, sampler, stops: stops(object)? };
+    let (tokens, stops) = (tokens as usize, stops(object)?);
+    let options = GenerateOptions { tokens, sampler, stops, ..GenerateOptions::default() };
     let truth = |value: Option<&Value>| value.and_then(Value::as_bool).unwrap_or(false);
     let streamed = truth(object.get("stream"));
     let counted = truth(object.get("stream_options").and_then(|own| own.get("include_usage")));
-    Ok(TextRequest { prompts, count, options, streamed, counted })
+    let schema = schema(object.get("response_format"))?;
+    Ok(TextRequest { prompts, count, options, streamed, counted, schema })
+}
+
+/// The JSON schema of answers, as a request gives it.
+fn schema(format: Option<&Value>) -> Accepted<Option<String>> {
+    let Some(format) = format.filter(|value| !value.is_null()) else { return Ok(None) };
+    let refused = || {
+        let message = format!("\"response_format\": {format} is not supported");
+        Refusal::new(400, message)
+    };
+    match format.get("type").and_then(Value::as_str) {
+        Some("text") => Ok(None),
+        Some("json_object") if cfg!(feature = "grammar") => {
+            Ok(Some(json!({"type": "object"}).to_string()))
+        }
+        Some("json_schema") if cfg!(feature = "grammar") => {
+            let schema = format.get("json_schema").and_then(|own| own.get("schema"));
+            let schema = schema.filter(|schema| schema.is_object());
+            schema.map(|schema| Some(schema.to_string())).ok_or_else(refused)
+        }
+        _ => Err(refused()),
+    }
 }
 
 /// A seed of its own for each request that gives none.

@@ -1,11 +1,14 @@
-//! The thread that generates: texts take turns, a step each.
+//! The thread that generates: texts take a step each, those that take in one token together.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, TryRecvError};
 use std::time::{Duration, Instant};
 
 use base::{Diagnostics, Result};
-use generate::{GenerateOptions, LanguageModel, StopReason, TextContext, TextGeneration};
+use generate::{
+    GenerateOptions, LanguageModel, StopReason, TextContext, TextGeneration, TextTurn,
+    step_together,
+};
 use tokio::sync::mpsc::Sender;
 
 use crate::ServeOptions;
@@ -49,15 +52,16 @@ pub(crate) enum TextEvent {
 struct Active<'m> {
     number: usize,
     context: TextContext<'m>,
-    generation: Option<TextGeneration>,
+    generation: TextGeneration<'m>,
     events: Sender<(usize, TextEvent)>,
     /// Since when its reader has not taken what there is.
     stalled: Option<Instant>,
+    state: ActiveState,
 }
 
-/// What a turn was used for.
-#[derive(PartialEq, Eq)]
-enum Turn {
+/// What becomes of a text in a turn.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ActiveState {
     Step,
     Wait,
     End,
@@ -81,18 +85,54 @@ pub(crate) fn take(model: &LanguageModel, options: &ServeOptions, queue: &Receiv
             };
             active.extend(begin(model, options, next));
         }
-        let mut steps = 0;
-        active.retain_mut(|text| match text.turn(options.patience) {
-            Turn::Step => {
-                steps += 1;
-                true
-            }
-            Turn::Wait => true,
-            Turn::End => false,
-        });
-        if steps == 0 && !active.is_empty() {
+        for text in &mut active {
+            text.state = text.state_now(options.patience);
+        }
+        let is_idle = !active.iter().any(|text| text.state == ActiveState::Step);
+        step(model, &mut active);
+        active.retain(|text| text.state != ActiveState::End);
+        if is_idle && !active.is_empty() {
             std::thread::sleep(PAUSE);
         }
+    }
+}
+
+/// A step of all texts whose state allows it, together.
+fn step(model: &LanguageModel, active: &mut [Active<'_>]) {
+    let ready = || |text: &&mut Active<'_>| text.state == ActiveState::Step;
+    let mut pieces: Vec<_> = Vec::new();
+    let mut parts: Vec<_> = Vec::new();
+    let mut ends: Vec<_> = Vec::new();
+    for text in active.iter_mut().filter(ready()) {
+        let Active { number, context, generation, events, state, .. } = text;
+        let (number, events) = (*number, &*events);
+        pieces.push(move |piece: &str| {
+            match events.try_send((number, TextEvent::Piece(piece.to_owned()))) {
+                Ok(()) => ControlFlow::Continue(()),
+                Err(_) => ControlFlow::Break(()),
+            }
+        });
+        parts.push((context, generation));
+        ends.push((events, number, state));
+    }
+    let turns = parts.into_iter().zip(&mut pieces);
+    let mut turns: Vec<TextTurn<'_, '_>> = turns
+        .map(|((context, generation), piece)| TextTurn { generation, context, piece })
+        .collect();
+    let outcome = tilewright::catch_internal_errors(|| Ok(step_together(model, &mut turns)));
+    let outcomes = outcome.unwrap_or_else(|found| {
+        let failed = ends.iter().map(|_| Err(found.clone()));
+        failed.collect()
+    });
+    let counts: Vec<usize> = turns.iter().map(|turn| turn.generation.len()).collect();
+    for (((events, number, state), outcome), count) in ends.into_iter().zip(outcomes).zip(counts) {
+        let end = match outcome {
+            Ok(None) => continue,
+            Ok(Some(reason)) => TextEvent::End(reason, count),
+            Err(found) => TextEvent::Failed(found),
+        };
+        _ = events.try_send((number, end));
+        *state = ActiveState::End;
     }
 }
 
@@ -113,8 +153,11 @@ fn begin<'m>(
             Ok(Err(vector(&mut context, &prompt)?))
         }
         Task::Generate(own) => {
+            // Memory that is not used takes no room, and texts with room for as much are run
+            // together, however long they are.
             let needed = prompt.len().saturating_add(own.tokens).min(most);
-            let context = model.context(needed.max(1))?;
+            let mut context = model.context(most)?;
+            context.limit(needed.max(1));
             let generation = TextGeneration::new(&context, &prompt, &own)?;
             Ok(Ok((context, generation)))
         }
@@ -122,8 +165,8 @@ fn begin<'m>(
     // One place of the channel is kept for each text of a request.
     match begun {
         Ok(Ok((context, generation))) => {
-            let generation = Some(generation);
-            Some(Active { number, context, generation, events, stalled: None })
+            let (stalled, state) = (None, ActiveState::Step);
+            Some(Active { number, context, generation, events, stalled, state })
         }
         Ok(Err(vector)) => {
             _ = events.try_send((number, TextEvent::Vector(vector)));
@@ -148,34 +191,17 @@ fn vector(context: &mut TextContext<'_>, tokens: &[u32]) -> Result<Vec<f32>> {
 }
 
 impl Active<'_> {
-    fn turn(&mut self, patience: Duration) -> Turn {
+    /// Whether it can take a step, has to wait for its reader, or has none.
+    fn state_now(&mut self, patience: Duration) -> ActiveState {
         if self.events.is_closed() {
-            return Turn::End;
+            return ActiveState::End;
         }
         if self.events.capacity() < EVENTS_OF_A_STEP {
             let since = *self.stalled.get_or_insert_with(Instant::now);
-            return if since.elapsed() > patience { Turn::End } else { Turn::Wait };
+            let is_over = since.elapsed() > patience;
+            return if is_over { ActiveState::End } else { ActiveState::Wait };
         }
         self.stalled = None;
-        let Some(generation) = &mut self.generation else { return Turn::End };
-        let (events, number, context) = (&self.events, self.number, &mut self.context);
-        let outcome = tilewright::catch_internal_errors(|| {
-            generation.step(context, &mut |piece| match events
-                .try_send((number, TextEvent::Piece(piece.to_owned())))
-            {
-                Ok(()) => ControlFlow::Continue(()),
-                Err(_) => ControlFlow::Break(()),
-            })
-        });
-        let end = match outcome {
-            Ok(None) => return Turn::Step,
-            Ok(Some(reason)) => {
-                let tokens = self.generation.take().map_or(0, |generation| generation.len());
-                TextEvent::End(reason, tokens)
-            }
-            Err(found) => TextEvent::Failed(found),
-        };
-        _ = self.events.try_send((number, end));
-        Turn::End
+        ActiveState::Step
     }
 }

@@ -271,3 +271,24 @@ fn who_leaves_holds_up_nobody() {
     // Those who left would take 20,000 tokens.
     assert_eq!(completion(json!({})).0, 200);
 }
+
+#[cfg(feature = "grammar")]
+#[test]
+fn answers_are_what_a_schema_allows() {
+    let schema = json!({"type": "object", "properties": {"legs": {"enum": [2, 4]}},
+        "required": ["legs"], "additionalProperties": false});
+    let format = json!({"type": "json_schema", "json_schema": {"name": "pet", "schema": schema}});
+    for seed in 0..3 {
+        let (status, answer) = completion(json!({"max_tokens": 60, "temperature": 1, "seed": seed,
+            "response_format": format}));
+        assert_eq!(status, 200, "{answer}");
+        let text = answer["choices"][0]["text"].as_str().expect("a text");
+        let found: Value = serde_json::from_str(text).expect("JSON");
+        assert!(found == json!({"legs": 2}) || found == json!({"legs": 4}), "{text}");
+    }
+    let bad = json!({"type": "json_schema", "json_schema": {"schema": {"type": "thing"}}});
+    let (status, refused) = completion(json!({"response_format": bad}));
+    assert!(status == 400 && refused.to_string().contains("thing"), "{refused}");
+    let (status, refused) = completion(json!({"response_format": {"type": "xml"}}));
+    assert!(status == 400 && refused.to_string().contains("response_format"), "{refused}");
+}

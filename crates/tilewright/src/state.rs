@@ -10,6 +10,9 @@
 //! A named extent that is the first of all axes that have it may be less in a run than what memory
 //! was reserved for ([`ModelState::set_extent`]): what a run sees then is the front of each value,
 //! which lies in one piece. Memory that no run has touched takes no room.
+//!
+//! A run may change several states at once ([`Executable::run_with_states`]), of executables with
+//! other numbers of them, too: what is known of code is found by the names of values.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -46,17 +49,27 @@ struct Reserved {
 }
 
 /// Code for shapes of inputs.
+#[derive(Clone)]
 struct Known {
-    shapes: Vec<Vec<usize>>,
+    shapes: Arc<[Vec<usize>]>,
     variant: Arc<Variant>,
     code: Arc<Specialisation>,
+    /// Where each value of each state goes, in their order.
+    bindings: Arc<[Binding]>,
 }
+
+/// The numbers of the input that a value is given as, and of the output that becomes of it.
+#[derive(Clone, Copy)]
+struct Binding {
+    input: usize,
+    output: usize,
+}
+
+/// States of a run, each with what stands before the names of its values.
+type States<'s, 'a> = [(&'s str, &'a mut ModelState)];
 
 /// A value of a state.
 struct Held {
-    /// The numbers of the input and of the output.
-    input: usize,
-    output: usize,
     port: Port,
     dtype: DType,
     memory: Block,
@@ -71,6 +84,18 @@ impl Held {
             PortExtent::Any => 0,
         };
         self.port.shape.iter().map(extent).collect()
+    }
+
+    /// Whether it can be given as an input.
+    fn fits(&self, port: &Port) -> bool {
+        let alike = |pair: (&PortExtent, &PortExtent)| match pair {
+            (PortExtent::Fixed(own), PortExtent::Fixed(other)) => own == other,
+            _ => true,
+        };
+        let (own, other) = (&self.port.shape, &port.shape);
+        port.dtype == Some(self.dtype)
+            && own.len() == other.len()
+            && own.iter().zip(other).all(alike)
     }
 
     fn bytes(&self, shape: &[usize]) -> usize {
@@ -169,7 +194,7 @@ impl Executable {
                         .remedy("use the names of `Executable::inputs` and `Executable::outputs`")
                 })
             };
-            let (input, output) = (place(self.inputs(), input)?, place(self.outputs(), output)?);
+            let (input, _) = (place(self.inputs(), input)?, place(self.outputs(), output)?);
             let port = self.inputs()[input].clone();
             let known = |extent: &PortExtent| match extent {
                 PortExtent::Fixed(extent) => Ok(*extent),
@@ -198,7 +223,7 @@ impl Executable {
             let limits = &self.options().limits;
             limits.check_memory(reserved, weights.max(reserved / 2), "the state would take")?;
             let memory = Block::zeroed(bytes)?;
-            values.push(Held { input, output, port, dtype, memory });
+            values.push(Held { port, dtype, memory });
         }
         let extents = extents.iter().map(|(name, &most)| {
             // What is not in front of all values that have it stays as it is.
@@ -222,7 +247,21 @@ impl Executable {
         inputs: &[(&str, &Tensor)],
         state: &mut ModelState,
     ) -> Result<Outputs> {
-        self.check_state(state)?;
+        self.run_with_states(inputs, &mut [("", state)])
+    }
+
+    /// As [`Self::run_with_state`], with several states, each with what stands before its names:
+    /// the value `past` of a state with `one.` is the input `one.past`. Together they have the
+    /// inputs that the options name as updated. A state may be of another executable that updates
+    /// inputs of the same types.
+    ///
+    /// # Errors
+    /// As [`Self::run_with_state`].
+    pub fn run_with_states(
+        &self,
+        inputs: &[(&str, &Tensor)],
+        states: &mut [(&str, &mut ModelState)],
+    ) -> Result<Outputs> {
         let mut given: Vec<Option<&Tensor>> = vec![None; self.inputs().len()];
         for &(name, tensor) in inputs {
             let place = self.inputs().iter().position(|port| port.name == name);
@@ -230,33 +269,32 @@ impl Executable {
             self.inputs()[place].check(tensor)?;
             given[place] = Some(tensor);
         }
-        let mut shapes: Vec<Vec<usize>> = Vec::new();
-        for (number, port) in self.inputs().iter().enumerate() {
-            let held = state.values.iter().find(|held| held.input == number);
-            shapes.push(match (held, given[number]) {
-                (Some(held), _) => held.shape(&state.extents),
-                (None, Some(tensor)) => tensor.shape().to_vec(),
-                (None, None) => return Err(port.missing().into()),
-            });
-        }
-        let place = match state.known.iter().position(|known| known.shapes == shapes) {
-            Some(place) => place,
+        let is_for = |known: &&Known| known.is_for(self, &given, states);
+        let known = states.first().and_then(|(_, first)| first.known.iter().find(is_for));
+        let known = match known {
+            Some(known) => known.clone(),
             None => {
-                if state.known.len() == MOST_KNOWN {
-                    _ = state.known.remove(0);
+                let made = self.known(&given, states)?;
+                if let Some((_, first)) = states.first_mut() {
+                    if first.known.len() == MOST_KNOWN {
+                        _ = first.known.remove(0);
+                    }
+                    first.known.push(made.clone());
                 }
-                state.known.push(self.known(shapes, &given)?);
-                state.known.len() - 1
+                made
             }
         };
-        let ModelState { values, known, extents } = state;
-        let Known { variant, code, .. } = &known[place];
         let mut updates = Vec::new();
-        for held in values {
-            let bytes = held.bytes(&held.shape(extents));
-            let memory = &mut held.memory.bytes_mut()[..bytes];
-            updates.push(Update { input: held.input, output: held.output, memory });
+        let mut bindings = known.bindings.iter();
+        for (_, state) in states {
+            let ModelState { values, extents, .. } = &mut **state;
+            for (held, &Binding { input, output }) in values.iter_mut().zip(&mut bindings) {
+                let bytes = held.bytes(&held.shape(extents));
+                let memory = &mut held.memory.bytes_mut()[..bytes];
+                updates.push(Update { input, output, memory });
+            }
         }
+        let Known { variant, code, .. } = &known;
         let results = variant.run_updating(&self.model, code, &given, &mut updates)?;
         let names = self.outputs().iter().enumerate();
         let named = names
@@ -265,44 +303,56 @@ impl Executable {
         Ok(Outputs::new(named.collect()))
     }
 
-    /// Refuses a state of another model; forgets code that is none of this executable's.
-    fn check_state(&self, state: &mut ModelState) -> Result<()> {
-        let fits = |held: &Held| {
-            let updates = self.options().updates.iter();
-            let output = self.outputs().get(held.output).map(|port| &port.name);
-            self.inputs().get(held.input) == Some(&held.port)
-                && updates
-                    .clone()
-                    .any(|(own, input)| Some(own) == output && *input == held.port.name)
+    /// Where the values of states go.
+    ///
+    /// # Errors
+    /// They are not those that the options name as updated.
+    fn bindings(&self, states: &States<'_, '_>) -> Result<Vec<Binding>> {
+        let updates = &self.options().updates;
+        let place = |ports: &[Port], name: &str| ports.iter().position(|port| port.name == name);
+        let outputs: BTreeMap<&str, &str> =
+            updates.iter().map(|(output, input)| (&input[..], &output[..])).collect();
+        let of = |(prefix, held): (&str, &Held)| {
+            let name = format!("{prefix}{}", held.port.name);
+            let output = place(self.outputs(), outputs.get(&name[..])?)?;
+            let input = place(self.inputs(), &name)?;
+            held.fits(&self.inputs()[input]).then_some(Binding { input, output })
         };
-        if state.values.len() != self.options().updates.len() || !state.values.iter().all(fits) {
-            return Err(Diagnostic::error(codes::WRONG_SHAPE, "the state is of another model")
+        let held = states.iter().flat_map(|(prefix, state)| {
+            let own = state.values.iter();
+            own.map(move |held| (*prefix, held))
+        });
+        let bindings: Option<Vec<Binding>> = held.map(of).collect();
+        let bindings = bindings.filter(|bindings| bindings.len() == updates.len());
+        bindings.ok_or_else(|| {
+            Diagnostic::error(codes::WRONG_SHAPE, "the state is of another model")
                 .at("the state")
                 .because("its values are not those that this executable updates")
                 .remedy("make a state with this executable")
-                .into());
-        }
-        let is_own = |known: &Known| {
-            let id = known.variant.id;
-            self.model.cache.variant(|variant| variant.id == id).is_some()
-        };
-        if !state.known.last().is_none_or(is_own) {
-            state.known.clear();
-        }
-        Ok(())
+                .into()
+        })
     }
 
-    /// The code for inputs of these shapes.
-    fn known(&self, shapes: Vec<Vec<usize>>, given: &[Option<&Tensor>]) -> Result<Known> {
-        let mut tensors = Vec::new();
-        for ((port, shape), given) in self.inputs().iter().zip(&shapes).zip(given) {
-            tensors.push(match given {
-                Some(tensor) => Tensor::clone(tensor),
-                // Only the shape of what stands for a value of the state is looked at.
-                None => Tensor::try_zeros(port.dtype.unwrap_or(DType::U8), shape)
-                    .ok_or_else(|| Diagnostics::internal("too little memory for a shape"))?,
-            });
+    /// The code for what is given and these states.
+    fn known(&self, given: &[Option<&Tensor>], states: &States<'_, '_>) -> Result<Known> {
+        let bindings = self.bindings(states)?;
+        let mut tensors: Vec<Option<Tensor>> =
+            given.iter().map(|given| given.map(Tensor::clone)).collect();
+        let held = states.iter().flat_map(|(_, state)| {
+            state.values.iter().map(|held| (held.dtype, held.shape(&state.extents)))
+        });
+        for (binding, (dtype, shape)) in bindings.iter().zip(held) {
+            // Only the shape of what stands for a value of the state is looked at.
+            let stand_in = Tensor::try_zeros(dtype, &shape);
+            let too_large = || Diagnostics::internal("too little memory for a shape");
+            tensors[binding.input] = Some(stand_in.ok_or_else(too_large)?);
         }
+        let missing = |(port, tensor): (&Port, Option<Tensor>)| match tensor {
+            Some(tensor) => Ok(tensor),
+            None => Err(Diagnostics::from(port.missing())),
+        };
+        let tensors = self.inputs().iter().zip(tensors).map(missing);
+        let tensors = tensors.collect::<Result<Vec<Tensor>>>()?;
         let (variant, code) = self.only_segment(&tensors)?;
         let Some(code) = code else {
             let message = "values of this model cannot be updated where they lie";
@@ -311,6 +361,41 @@ impl Executable {
                 .remedy("run it without updates")
                 .into());
         };
-        Ok(Known { shapes, variant, code })
+        let shapes = tensors.iter().map(|tensor| tensor.shape().to_vec()).collect();
+        Ok(Known { shapes, variant, code, bindings: bindings.into() })
+    }
+}
+
+impl Known {
+    /// Whether it is for what is given and these states, with this executable.
+    fn is_for(
+        &self,
+        executable: &Executable,
+        given: &[Option<&Tensor>],
+        states: &States<'_, '_>,
+    ) -> bool {
+        let inputs = executable.inputs();
+        let values = states.iter().map(|(_, state)| state.values.len()).sum::<usize>();
+        if self.shapes.len() != inputs.len() || self.bindings.len() != values {
+            return false;
+        }
+        let mut bindings = self.bindings.iter();
+        let is_held = states.iter().all(|(prefix, state)| {
+            state.values.iter().zip(&mut bindings).all(|(held, binding)| {
+                let name = inputs[binding.input].name.strip_prefix(prefix);
+                name == Some(&held.port.name[..])
+                    && held.fits(&inputs[binding.input])
+                    && held.shape(&state.extents) == self.shapes[binding.input]
+            })
+        });
+        let is_given = |(given, shape): (&Option<&Tensor>, &Vec<usize>)| {
+            given.is_none_or(|given| given.shape() == shape)
+        };
+        let count = given.iter().filter(|given| given.is_some()).count();
+        let id = self.variant.id;
+        is_held
+            && count + values == inputs.len()
+            && given.iter().zip(self.shapes.iter()).all(is_given)
+            && executable.model.cache.variant(|variant| variant.id == id).is_some()
     }
 }

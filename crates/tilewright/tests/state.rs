@@ -10,7 +10,7 @@ use graph::{Function, FunctionBuilder, Op, TensorType, Type};
 use module::Module;
 use sym::{Expr, Range};
 use tensor::{DType, Reduction, ScalarFunction};
-use tilewright::{Executable, Options, Tensor, Update, compile_module, runs_here};
+use tilewright::{Executable, ModelState, Options, Tensor, Update, compile_module, runs_here};
 
 /// `present = past` with rows written at places, and `sums` of its columns; where `twice`, also
 /// `before`, the sums of what was there.
@@ -82,6 +82,69 @@ fn rows_are_written_where_the_cache_lies() {
         assert!(state.set_extent("places", 9).is_err() && state.set_extent("rows", 1).is_err());
         assert_eq!(executable.statistics().compiles, 4);
     }
+}
+
+/// The caches of two callers, into which the same rows are written.
+fn two_caches() -> Function {
+    let mut builder = FunctionBuilder::new("main");
+    let n = Expr::symbol(builder.symbol("places", Range::new(1, 64)));
+    let ty = |dtype: DType, shape: &[Expr]| Type::Tensor(TensorType { dtype, shape: shape.into() });
+    let rows = builder.parameter("rows", ty(DType::F32, &[Expr::ONE, 2.into()]));
+    let places = builder.parameter("places", ty(DType::I64, &[Expr::ONE]));
+    let mut results = Vec::new();
+    for name in ["one", "two"] {
+        let past = ty(DType::F32, &[n.clone(), 2.into()]);
+        let past = builder.parameter(format!("{name}.past").as_str(), past);
+        let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction: None };
+        let present = builder.add(op, &[past, rows, places]).expect("a scatter")[0];
+        let sums = builder.reduce_axes(present, &[0], Reduction::Sum, DType::F32, false);
+        results.push((format!("{name}.present"), present));
+        results.push((format!("{name}.sums"), sums.expect("sums")));
+    }
+    builder.finish(results)
+}
+
+#[test]
+fn a_run_changes_several_states_and_states_go_from_run_to_run() {
+    let updates = [("one.present", "one.past"), ("two.present", "two.past")];
+    let (Some(one), Some(two)) =
+        (compiled(cache(false), &[("present", "past")]), compiled(two_caches(), &updates))
+    else {
+        return;
+    };
+    let extents = BTreeMap::from([("places".to_owned(), 8)]);
+    let mut states = [0, 1, 2].map(|_| one.new_state(&extents).expect("a state"));
+    let rows = Tensor::from_slice(&[1, 2], &[1.0_f32, 2.0]);
+    let both = |first: usize, second: usize, place: i64, states: &mut [ModelState; 3]| {
+        let places = Tensor::from_slice(&[1], &[place]);
+        let inputs = [("rows", &rows), ("places", &places)];
+        let [a, b] = states.get_disjoint_mut([first, second]).expect("two of them");
+        let outputs = two.run_with_states(&inputs, &mut [("one.", a), ("two.", b)])?;
+        Ok::<_, base::Diagnostics>(
+            ["one.sums", "two.sums"].map(|name| floats(outputs.tensor(name).expect("sums"))),
+        )
+    };
+    assert_eq!(both(0, 1, 0, &mut states).expect("sums"), [[1.0, 2.0], [1.0, 2.0]]);
+    assert_eq!(both(1, 2, 1, &mut states).expect("sums"), [[2.0, 4.0], [1.0, 2.0]]);
+    assert_eq!(both(2, 1, 2, &mut states).expect("sums"), [[2.0, 4.0], [3.0, 6.0]]);
+    // Each goes on alone, with what the runs for two have left.
+    let places = Tensor::from_slice(&[1], &[3_i64]);
+    for (state, wanted) in states.iter_mut().zip([2.0_f32, 4.0, 3.0]) {
+        let inputs = [("rows", &rows), ("places", &places)];
+        let outputs = one.run_with_state(&inputs, state).expect("sums");
+        assert_eq!(floats(outputs.tensor("sums").expect("sums")), [wanted, 2.0 * wanted]);
+    }
+    states[0].set_extent("places", 4).expect("less");
+    assert!(both(0, 1, 0, &mut states).is_err(), "their extents differ");
+    states[1].set_extent("places", 4).expect("less");
+    assert!(both(0, 1, 0, &mut states).is_ok());
+    let inputs = [("rows", &rows), ("places", &places)];
+    let [a, b, _] = &mut states;
+    let foreign = two.run_with_states(&inputs, &mut [("one.", a), ("other.", b)]);
+    assert!(foreign.expect_err("no such names").to_string().contains("another model"));
+    let few = two.run_with_states(&inputs, &mut [("one.", &mut states[0])]);
+    assert!(few.expect_err("one of two").to_string().contains("another model"));
+    assert!(two.run_with_states(&inputs, &mut []).is_err());
 }
 
 #[test]

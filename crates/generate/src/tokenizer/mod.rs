@@ -211,6 +211,18 @@ impl TextTokenizer {
         self.ends.contains(&token)
     }
 
+    /// The token that ends what a model generates: the one that the file names, or the first.
+    #[must_use]
+    pub fn end(&self) -> Option<u32> {
+        self.end.or_else(|| self.ends.first().copied())
+    }
+
+    /// The text of a token as the file has it.
+    #[must_use]
+    pub fn text_of(&self, token: u32) -> Option<&[u8]> {
+        self.texts.get(token as usize).map(Vec::as_slice)
+    }
+
     /// The text of the token that begins texts; empty if there is none.
     #[must_use]
     pub fn first_text(&self) -> String {
