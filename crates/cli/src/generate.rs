@@ -31,7 +31,6 @@ use crate::standard_output::{say, say_line};
         "tilewright generate model.gguf -p 'Once' --speculate 7",
         "the same text, with guesses of what it repeats",
     ),
-    ("tilewright generate model.gguf -p 'A pet: ' --schema pet.json", "JSON of a schema"),
 ]))]
 #[command(next_help_heading = WORK)]
 pub(crate) struct Arguments {
