@@ -38,7 +38,7 @@ pub(crate) struct Buffer {
     pub(crate) device: usize,
     pub(crate) form: ElementForm,
     /// Without the axis of complex pairs.
-    pub(crate) extents: Box<[i64]>,
+    pub(crate) extents: Arc<[i64]>,
     state: Mutex<State>,
 }
 
@@ -53,7 +53,7 @@ impl Buffer {
     pub(crate) fn new(
         client: Arc<Client>,
         device: usize,
-        (form, extents): (ElementForm, Box<[i64]>),
+        (form, extents): (ElementForm, Arc<[i64]>),
         contents: Arc<Contents>,
     ) -> Buffer {
         let state = State { contents: Some(contents), external: Vec::new() };
@@ -64,7 +64,7 @@ impl Buffer {
     pub(crate) fn of_tensor(
         client: Arc<Client>,
         device: usize,
-        (form, extents): (ElementForm, Box<[i64]>),
+        (form, extents): (ElementForm, Arc<[i64]>),
         tensor: Tensor,
     ) -> Buffer {
         let bytes = tensor.bytes().len();

@@ -56,7 +56,7 @@ pub(crate) struct OutputTables {
 struct Value {
     form: ElementForm,
     /// Of what a device holds, without the axis of complex pairs.
-    extents: Box<[i64]>,
+    extents: Arc<[i64]>,
     /// Bytes of what a device holds.
     bytes: usize,
     /// The shape of the whole, as the program computes it.
