@@ -110,6 +110,7 @@ const TABLE: &[Row] = &[
     row("aten.cat", "", Lower::EachPart(&[(0, "tensors")])),
     row("aten.constant_pad_nd", "", Lower::EachPart(&[SELF, (2, "value")])),
     row("aten.copy", "", Lower::EachPart(&[SELF, (1, "src")])),
+    row("aten.diagonal_scatter", "", Lower::EachPart(&[SELF, (1, "src")])),
     row("aten.fill", "", Lower::EachPart(&[SELF, (1, "value")])),
     row("aten.full", "", Lower::EachPart(&[(1, "fill_value")])),
     row("aten.full_like", "", Lower::EachPart(&[SELF, (1, "fill_value")])),

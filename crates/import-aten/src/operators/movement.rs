@@ -388,6 +388,31 @@ pub(super) fn select_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     replaced(graph, &x, &source, axis, &index, 1)
 }
 
+/// `diagonal_scatter(self, src, offset, dim1, dim2)`: a value with another in the place of its
+/// diagonals over two axes.
+pub(super) fn diagonal_scatter(node: &Node<'_>, graph: &mut Graph) -> Lowered {
+    let (x, source) = (node.tensor(0, "self")?, node.tensor(1, "src")?);
+    let (first, second) =
+        (node.axis((3, "dim1"), 0, x.rank())?, node.axis((4, "dim2"), 1, x.rank())?);
+    let (true, Some(length)) = (first != second, source.shape().last().cloned()) else {
+        return Err(shape_error("a diagonal over less than two axes"));
+    };
+    let offset = node.int(2, "offset", 0)?;
+    let mut starts = [(first, offset.saturating_neg().max(0)), (second, offset.max(0))];
+    starts.sort_unstable();
+    let source = graph.cast(&source, x.dtype())?;
+    let along = graph.iota(DType::I64, &[length], 0)?;
+    let mut indices = Vec::new();
+    for (_, start) in starts {
+        let start = graph.dimension(Expr::from(start));
+        indices.push(graph.add(&along, &start)?);
+    }
+    // The elements of a diagonal lie along the last axis of what is put there.
+    let (axes, position) = (starts.map(|(axis, _)| axis).to_vec(), x.rank() - 2);
+    let op = Op::Scatter { axes, batch: 0, position, reduction: None };
+    Ok(vec![graph.scatter(&x, &source, &indices, op)?])
+}
+
 fn replaced(
     graph: &mut Graph,
     x: &Operand,

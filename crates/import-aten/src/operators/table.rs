@@ -138,6 +138,7 @@ pub(super) const TABLE: &[Operator] = &[
     row("aten.constant_pad_nd", "default", |node, graph| movement::pad(node, graph, 2)),
     row("aten.pad", "default", movement::pad_by_mode),
     row("aten.copy", "default", movement::copy),
+    row("aten.diagonal_scatter", "default", movement::diagonal_scatter),
     row("aten.diff", "default", movement::differences),
     row("aten.fill", "Scalar Tensor", |node, graph| creation::full(node, graph, 1, "value")),
     row("aten.expand", "default", movement::expand),
