@@ -49,7 +49,8 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "FILE", help_heading = INPUTS)]
     prompt_cache: Option<PathBuf>,
     /// A smaller model of the same tokenizer, which guesses for `--speculate`
-    #[arg(long, value_name = "MODEL", requires = "speculate", help_heading = INPUTS)]
+    #[arg(long, value_name = "MODEL", requires = "speculate")]
+    #[arg(hide_short_help = true, help_heading = INPUTS)]
     draft: Option<PathBuf>,
     /// Prints the numbers of tokens, not their text
     #[arg(long, help_heading = OUTPUTS)]
@@ -83,9 +84,11 @@ pub(crate) struct SamplingArguments {
     repetition_penalty: f32,
     /// Taken from logits for each time that the token came shortly before
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = amount)]
+    #[arg(hide_short_help = true)]
     frequency_penalty: f32,
     /// Taken from logits of tokens that came shortly before
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = amount)]
+    #[arg(hide_short_help = true)]
     presence_penalty: f32,
     /// What all chances follow from
     #[arg(long, value_name = "N", default_value_t = 0)]
@@ -98,6 +101,7 @@ pub(crate) struct SamplingArguments {
     /// The text is the same. It pays where texts repeat what they or their prompts have said; runs
     /// take 2, 4, 8 or 16 tokens, so 1, 3, 7 or 15 guesses fill them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=63))]
+    #[arg(hide_short_help = true)]
     speculate: Option<u8>,
     /// The text is JSON that a schema allows, which a file has
     #[cfg(feature = "grammar")]
@@ -105,7 +109,7 @@ pub(crate) struct SamplingArguments {
     schema: Option<PathBuf>,
     /// The text is what a grammar allows, which a file has in the notation of Lark
     #[cfg(feature = "grammar")]
-    #[arg(long, value_name = "FILE", help_heading = INPUTS)]
+    #[arg(long, value_name = "FILE", hide_short_help = true, help_heading = INPUTS)]
     grammar: Option<PathBuf>,
 }
 

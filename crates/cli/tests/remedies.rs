@@ -211,6 +211,7 @@ const NOT_PRINTED: &[(&str, &str)] = &[
         "it takes another engine that is slow; the tests of compare have one",
     ),
     ("or run it with `tilewright run`", "which inputs it takes is not known"),
+    ("go on with: `tilewright generate`", "it takes a language model, which is large"),
     ("use `tilewright generate`", "it takes a language model, which is large"),
     ("prompt yourself with `tilewright generate`", "it takes a language model, which is large"),
     ("or give `--context` more", "it takes a language model, which is large"),
