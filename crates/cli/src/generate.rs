@@ -29,7 +29,7 @@ use crate::standard_output::{say, say_line};
     ("tilewright generate model.gguf -p '1, 2,' --stop 4 --tokens 20", "up to a text"),
     (
         "tilewright generate model.gguf -p 'Once' --speculate 7",
-        "the same text, with guesses of what it repeats",
+        "guesses what the text repeats, several tokens a run",
     ),
 ]))]
 #[command(next_help_heading = WORK)]
@@ -98,8 +98,9 @@ pub(crate) struct SamplingArguments {
     stops: Vec<String>,
     /// Guesses up to N tokens that follow, by what the text repeats, and judges them in one run
     ///
-    /// The text is the same. It pays where texts repeat what they or their prompts have said; runs
-    /// take 2, 4, 8 or 16 tokens, so 1, 3, 7 or 15 guesses fill them.
+    /// The text is the same but for rounding, by which weights that are floats and `--activations
+    /// int8` may have another token chosen. It pays where texts repeat what they or their prompts
+    /// have said; runs take 2, 4, 8 or 16 tokens, so 1, 3, 7 or 15 guesses fill them.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..=63))]
     #[arg(hide_short_help = true)]
     speculate: Option<u8>,
