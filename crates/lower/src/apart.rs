@@ -292,8 +292,7 @@ impl Search<'_> {
         let Alone { function, users, inside } = alone;
         let mut apart = IdSet::new();
         places.iter().for_each(|&place| _ = apart.insert(inside[place]));
-        let is_sparing = self.target.is_microcontroller();
-        let fusion = Fusion { wanted: true, once: false, is_sparing, apart: &apart };
+        let fusion = Fusion { wanted: true, once: false, target: self.target, apart: &apart };
         let grouping = form(function, fusion);
         let mut cycles = 0.0;
         for group in grouping.groups.values() {

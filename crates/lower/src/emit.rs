@@ -182,8 +182,8 @@ impl Emitter<'_> {
         let mut apart = self.apart.get(&self.region).unwrap_or(&nothing).clone();
         let users = body_users(function);
         updates::apart(function, &users, donated).into_iter().for_each(|it| _ = apart.insert(it));
-        let is_sparing = self.target.is_microcontroller();
-        let mut grouping = form(function, Fusion { wanted, once, is_sparing, apart: &apart });
+        let fusion = Fusion { wanted, once, target: self.target, apart: &apart };
+        let mut grouping = form(function, fusion);
         let (updates, in_place, reasons) = updates::find(function, &grouping, &users, donated);
         grouping.in_place = in_place;
         let mut results = results.to_vec();
@@ -513,7 +513,10 @@ impl Emitter<'_> {
     }
 
     fn root_slot(&mut self, frame: &Frame<'_>, root: ValueId) -> SlotId {
-        let bytes = byte_count(frame.function, root);
+        let bytes = match frame.grouping.is_stored(root) {
+            true => span(frame, root),
+            false => byte_count(frame.function, root),
+        };
         match frame.function.op(root) {
             Some(Op::Weight { constant, .. }) => self.weight_slot(*constant, bytes),
             Some(Op::Literal(tensor)) if splat(tensor).is_none() => {

@@ -35,7 +35,7 @@ pub(crate) struct Plan {
     pub(crate) registers: SecondaryMap<BufferId, Option<Registers>>,
     /// How many slots there are.
     pub(crate) slots: usize,
-    /// How many vector registers all slots take together.
+    /// How many vector registers the slots that are in use at once take at most.
     pub(crate) slot_vectors: usize,
     /// The values whose integers of at most 32 bits are indices as they are.
     pub(crate) short_indices: BTreeSet<SymbolId>,
@@ -108,15 +108,33 @@ impl Plan {
                 }
                 Scope::Register => {
                     let lanes = lanes.buffers.get(&id).copied().unwrap_or(1);
-                    plan.place_register(id, &buffer.shape, buffer.dtype, lanes);
+                    plan.place_register(id, &buffer.shape, lanes);
                 }
                 Scope::Parameter(_) => {}
             }
         }
+        plan.slot_vectors = plan.most_at_once(kernel);
         Ok(plan)
     }
 
-    fn place_register(&mut self, id: BufferId, shape: &[Expr], dtype: DType, lanes: usize) {
+    /// How many vectors the register buffers that are in use at once take at most.
+    fn most_at_once(&self, kernel: &Kernel) -> usize {
+        let mut spans = BTreeMap::new();
+        add_spans(&kernel.body, &mut 0, &mut spans);
+        let vectors = |buffer: &BufferId| match self.registers[*buffer] {
+            Some(registers) if carrier(kernel.buffers[*buffer].dtype) != Some(Carrier::Mask) => {
+                registers.count
+            }
+            _ => 0,
+        };
+        let at = |place: usize| -> usize {
+            let used = spans.iter().filter(|(_, span)| (span.first..=span.last).contains(&place));
+            used.map(|(buffer, _)| vectors(buffer)).sum()
+        };
+        spans.values().map(|span| at(span.first)).max().unwrap_or(0)
+    }
+
+    fn place_register(&mut self, id: BufferId, shape: &[Expr], lanes: usize) {
         let extents: Vec<usize> = shape
             .iter()
             .map(|extent| extent.as_constant().and_then(|n| usize::try_from(n).ok()).unwrap_or(0))
@@ -127,8 +145,33 @@ impl Plan {
         let count = outer.iter().product::<usize>() * slots_per_row;
         self.registers[id] = Some(Registers { first: self.slots, lanes, slots_per_row, count });
         self.slots += count;
-        if carrier(dtype) != Some(Carrier::Mask) {
-            self.slot_vectors += count;
+    }
+}
+
+/// The statements, counted as they are written, between which a buffer is in use.
+struct Span {
+    first: usize,
+    last: usize,
+    /// Where the statement of the block begins that has the first of them.
+    begin: usize,
+}
+
+/// Adds the spans of what a block uses. What two statements of a block use is in use throughout
+/// both, whatever loops they are.
+fn add_spans(block: &[Stmt], count: &mut usize, spans: &mut BTreeMap<BufferId, Span>) {
+    for stmt in block {
+        let begin = *count;
+        *count += 1;
+        let mut own = BTreeMap::new();
+        loops::visit::own_references(stmt, &mut |reference| {
+            own.insert(reference.buffer, Span { first: begin, last: begin, begin });
+        });
+        stmt.blocks().for_each(|inner| add_spans(inner, count, &mut own));
+        for (buffer, Span { first, last, .. }) in own {
+            match spans.get_mut(&buffer) {
+                Some(known) => *known = Span { first: known.begin, last: *count - 1, ..*known },
+                None => _ = spans.insert(buffer, Span { first, last, begin }),
+            }
         }
     }
 }

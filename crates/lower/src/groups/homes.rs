@@ -93,7 +93,7 @@ pub(super) fn choose(
     users: &Users,
     wanted: Fusion<'_>,
 ) -> SecondaryMap<ValueId, bool> {
-    let Fusion { wanted: fusion, once, is_sparing, apart } = wanted;
+    let Fusion { wanted: fusion, once, target, apart } = wanted;
     let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
     let (roots, written) = (SecondaryMap::new(), SecondaryMap::new());
     let mut chooser = Chooser {
@@ -101,7 +101,7 @@ pub(super) fn choose(
         users,
         fusion,
         once,
-        is_sparing,
+        is_sparing: target.is_microcontroller(),
         apart,
         stored,
         demands,

@@ -20,6 +20,7 @@ mod views;
 
 use std::collections::BTreeSet;
 
+use backend::Target;
 use base::{Arena, IdSet, Remark, SecondaryMap, define_id};
 use graph::{Function, NodeId, Op, RegionId, User, Users, ValueId};
 use sym::Expr;
@@ -145,8 +146,9 @@ pub struct Fusion<'a> {
     pub wanted: bool,
     /// Whether the function runs once: then elements are moved one by one where that saves a copy.
     pub once: bool,
-    /// Whether memory is dear: of a sum and what is made of it the shorter is stored.
-    pub is_sparing: bool,
+    /// What is compiled for. On a microcontroller memory is dear: of a sum and what is made of it
+    /// the shorter is stored.
+    pub target: &'a Target,
     /// Values that are stored though they might be inlined or internal.
     pub apart: &'a IdSet<ValueId>,
 }
@@ -159,7 +161,7 @@ pub fn form(function: &Function, fusion: Fusion<'_>) -> Grouping {
     let mut stored = homes::choose(function, &users, fusion);
     bound::bound(function, &mut stored);
     let mut grouping = Grouping { free_extents, ..Grouping::default() };
-    views::place(function, &users, &stored, &mut grouping);
+    views::place(function, &users, &stored, &fusion.target.machine, &mut grouping);
     merge::merge(function, &users, fusion, &mut grouping);
     grouping
 }

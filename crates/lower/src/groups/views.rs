@@ -3,8 +3,13 @@
 //! The operands of a `Concat` lie in its result, the operand of a `Pad` in the middle of its result
 //! where it can; a `Reshape` or `Bind` is the same memory as its operand. All of it costs nothing
 //! at run time.
+//!
+//! Sums of products run along several rows of a value at a time. Rows whose distance is a multiple
+//! of that at which lines fall on one set of the first-level cache drive each other out, so there
+//! is a gap behind each row of such a value, where all its readers can do with that.
 
-use base::SecondaryMap;
+use backend::Machine;
+use base::{Id, SecondaryMap};
 use graph::{Function, NodeId, Op, User, Users, ValueId};
 use sym::Expr;
 
@@ -13,11 +18,18 @@ use super::{Grouping, Home, View};
 use crate::definitions::{Class, class};
 use crate::naive::index::{extents, strides};
 
-/// Fills in the homes of stored values.
+/// Lines of the gap behind a row: they come in pairs.
+const GAP_LINES: i64 = 2;
+
+/// Rows that the first-level cache keeps a line each of, wherever they lie.
+const FEW_ROWS: i64 = 8;
+
+/// Fills in the homes of stored values, for a machine.
 pub(super) fn place(
     function: &Function,
     users: &Users,
     stored: &SecondaryMap<ValueId, bool>,
+    machine: &Machine,
     grouping: &mut Grouping,
 ) {
     let nodes = &function.regions[function.body].nodes;
@@ -25,6 +37,9 @@ pub(super) fn place(
         for &result in &function.nodes[node].results {
             if stored[result] && !grouping.is_stored(result) {
                 own_memory(function, result, grouping);
+                if let Home::Stored(view) = &mut grouping.homes[result] {
+                    put_gaps(function, result, &users[result], machine, view);
+                }
             }
         }
         match &function.nodes[node].op {
@@ -65,6 +80,48 @@ fn takes(function: &Function, user: &User) -> bool {
 
 fn own_memory(function: &Function, value: ValueId, grouping: &mut Grouping) {
     grouping.homes[value] = Home::Stored(View::root(value, extents(function, value)));
+}
+
+/// Puts a gap behind each row of a value that has memory of its own, where rows would drive each
+/// other out of the first-level cache.
+fn put_gaps(
+    function: &Function,
+    value: ValueId,
+    users: &[User],
+    machine: &Machine,
+    view: &mut View,
+) {
+    let Some(ty) = function.ty(value).as_tensor() else { return };
+    let extents: Option<Vec<i64>> = ty.shape.iter().map(Expr::as_constant).collect();
+    let (Some(extents), Some(bytes)) = (extents, ty.dtype.bytes()) else { return };
+    let Some((&row, outer)) = extents.split_last() else { return };
+    let row_bytes = row * bytes as i64;
+    let conflicts = machine.set_bytes > 0 && row_bytes > 0 && row_bytes % machine.set_bytes == 0;
+    let count: i64 = outer.iter().product();
+    if !conflicts || count <= FEW_ROWS || !can_lie_within(function, value, users) {
+        return;
+    }
+    if !users.iter().any(|user| sums_along_rows(function, user)) {
+        return;
+    }
+    let gap = GAP_LINES * machine.line_bytes / bytes as i64;
+    let Some((_, strides)) = view.strides.split_last_mut() else { return };
+    let mut stride = row + gap;
+    for (own, extent) in strides.iter_mut().zip(outer).rev() {
+        *own = Expr::constant(stride);
+        stride *= extent;
+    }
+}
+
+/// Whether a contraction sums along the last axis of what it reads here, and reads several rows.
+fn sums_along_rows(function: &Function, user: &User) -> bool {
+    let &User::Operand(node, number) = user else { return false };
+    let Op::Contract { space, .. } = &function.nodes[node].op else { return false };
+    let Some((last, outer)) = space.operands[number].split_last() else { return false };
+    let moves = |index: &Expr, reduced: bool| {
+        index.symbols().iter().any(|axis| (axis.index() >= space.parallel) == reduced)
+    };
+    moves(last, true) && outer.iter().any(|index| moves(index, false))
 }
 
 fn concat_operands(function: &Function, node: NodeId, axis: usize, grouping: &mut Grouping) {
