@@ -26,6 +26,14 @@ const SINGLE_VECTOR: f64 = 1.25;
 /// What a tile costs besides its sums: filling and storing accumulators, loop overhead, in cycles.
 const TILE_OVERHEAD: f64 = 12.0;
 
+/// Lines that a tile may store one after the other to memory beyond the second-level cache without
+/// loads being held up: those and the ones that loads bring share what can be on its way at once.
+const LINES_STORED: i64 = 14;
+
+/// How many times as long as its bytes take each line more holds up: it is fetched first, and the
+/// line that it displaces is written back.
+const LINE_HELD_UP: f64 = 3.0;
+
 /// A register tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tile {
@@ -61,6 +69,8 @@ pub struct Area {
     pub lines_between_rows: Option<f64>,
     /// Rows of which the first-level cache keeps a line each, where they fall on few of its sets.
     pub rows_kept: Option<i64>,
+    /// Bytes of the result, all of which tiles store.
+    pub stored_bytes: f64,
     /// Windows whose elements are converted as they are loaded, once for all that meets them in a
     /// tile.
     pub window: Option<Window>,
@@ -146,7 +156,20 @@ impl Tile {
     pub fn cycles(self, target: &Target, area: &Area) -> f64 {
         let tiles =
             div_ceil(area.rows, self.rows) * div_ceil(area.columns, self.vectors * area.lanes);
-        tiles as f64 * (self.step(target, area) * area.depth as f64 + self.overhead())
+        let stored = self.overhead() + self.cycles_held_up(target, area);
+        tiles as f64 * (self.step(target, area) * area.depth as f64 + stored)
+    }
+
+    /// Cycles for which the stores of a tile hold up loads.
+    fn cycles_held_up(self, target: &Target, area: &Area) -> f64 {
+        let machine = &target.machine;
+        if machine.l2.keeps(area.stored_bytes) {
+            return 0.0;
+        }
+        let bytes = self.rows * self.vectors * i64::from(target.vector_bytes);
+        let more = (bytes / machine.line_bytes - LINES_STORED).max(0) as f64;
+        let line = machine.line_bytes as f64 / machine.home(area.stored_bytes).writes;
+        more * LINE_HELD_UP * line
     }
 
     fn overhead(self) -> f64 {

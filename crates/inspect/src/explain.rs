@@ -122,6 +122,8 @@ impl Explanation {
     /// Profiles the segments of what is compiled as a whole.
     fn add_whole(&mut self, executable: &Executable, inputs: &[Value], runs: u32) -> Result<()> {
         let (variant, met) = executable.met(inputs)?;
+        // As bench does, so that the shares of the roofline are those of a run among many.
+        executable.settle();
         let front = variant.front();
         let locations = &front.module.functions[front.plan].locations;
         let remark = |remark: &base::Remark| {

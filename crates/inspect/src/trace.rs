@@ -32,6 +32,7 @@ pub fn trace(
 ) -> Result<Value> {
     executable.run_values(inputs)?;
     executable.run_values(inputs)?;
+    executable.settle();
     let mut events = heads(measured);
     let (variant, met) = executable.met(inputs)?;
     let begin = Instant::now();

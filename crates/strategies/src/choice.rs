@@ -300,6 +300,7 @@ fn candidate(
         scattered_rows,
         lines_between_rows,
         rows_kept: None,
+        stored_bytes: stored_bytes(problem, kernel),
         window,
     };
     let kept = row_update.and_then(|row| rows_kept(problem, kernel, target, row, along));
@@ -377,6 +378,13 @@ fn candidate(
         }
     }
     best
+}
+
+/// Bytes that the last nest stores.
+fn stored_bytes(problem: &Problem, kernel: &Kernel) -> f64 {
+    let turns: i64 = problem.last.loops.iter().map(|by| by.extent).product();
+    let bits = problem.last.writes().map(|access| kernel.buffers[access.buffer].dtype.bits());
+    bits.map(|bits| turns as f64 * f64::from(bits) / 8.0).sum()
 }
 
 /// Rows of a free extent below which tiles are not cut to what there always are: then the last one

@@ -15,7 +15,7 @@ use sym::Expr;
 
 use super::legal::can_lie_within;
 use super::{Grouping, Home, View};
-use crate::definitions::{Class, class};
+use crate::definitions::{Class, class, class_of_node};
 use crate::naive::index::{extents, strides};
 
 /// Lines of the gap behind a row: they come in pairs.
@@ -38,7 +38,7 @@ pub(super) fn place(
             if stored[result] && !grouping.is_stored(result) {
                 own_memory(function, result, grouping);
                 if let Home::Stored(view) = &mut grouping.homes[result] {
-                    put_gaps(function, result, &users[result], machine, view);
+                    put_gaps(function, result, users, machine, view);
                 }
             }
         }
@@ -87,35 +87,109 @@ fn own_memory(function: &Function, value: ValueId, grouping: &mut Grouping) {
 fn put_gaps(
     function: &Function,
     value: ValueId,
-    users: &[User],
+    users: &Users,
     machine: &Machine,
     view: &mut View,
 ) {
     let Some(ty) = function.ty(value).as_tensor() else { return };
     let extents: Option<Vec<i64>> = ty.shape.iter().map(Expr::as_constant).collect();
     let (Some(extents), Some(bytes)) = (extents, ty.dtype.bytes()) else { return };
-    let Some((&row, outer)) = extents.split_last() else { return };
-    let row_bytes = row * bytes as i64;
-    let conflicts = machine.set_bytes > 0 && row_bytes > 0 && row_bytes % machine.set_bytes == 0;
-    let count: i64 = outer.iter().product();
-    if !conflicts || count <= FEW_ROWS || !can_lie_within(function, value, users) {
+    let made_by = function.producer(value).map(|(node, _)| node);
+    let (Some(last), Some(made_by)) = (extents.len().checked_sub(1), made_by) else { return };
+    let mut readers = Vec::new();
+    if !class_of_node(function, made_by).is_made_by_kernel()
+        || !add_readers(function, users, value, &mut readers)
+    {
         return;
     }
-    if !users.iter().any(|user| sums_along_rows(function, user)) {
+    let rows: i64 = extents[..last].iter().product();
+    let row_bytes = extents[last] * bytes as i64;
+    let conflict = row_bytes > 0 && row_bytes % machine.set_bytes == 0 && rows > FEW_ROWS;
+    if !conflict || !readers.iter().any(|&reader| sums_along_rows(function, reader)) {
         return;
     }
     let gap = GAP_LINES * machine.line_bytes / bytes as i64;
-    let Some((_, strides)) = view.strides.split_last_mut() else { return };
-    let mut stride = row + gap;
-    for (own, extent) in strides.iter_mut().zip(outer).rev() {
-        *own = Expr::constant(stride);
-        stride *= extent;
+    let (mut strides, mut stride) = (vec![Expr::ONE; extents.len()], extents[last] + gap);
+    for axis in (0..last).rev() {
+        strides[axis] = Expr::constant(stride);
+        stride *= extents[axis];
+    }
+    if can_be_seen(function, users, value, &strides) {
+        view.strides = strides;
     }
 }
 
+/// Adds the nodes that read a value, also through reshapes, and which operand; whether all of them
+/// read it element by element.
+fn add_readers(
+    function: &Function,
+    users: &Users,
+    value: ValueId,
+    readers: &mut Vec<(NodeId, usize)>,
+) -> bool {
+    users[value].iter().all(|user| {
+        let &User::Operand(node, number) = user else { return false };
+        match (&function.nodes[node].op, class_of_node(function, node)) {
+            (Op::Reshape { .. }, _) => {
+                add_readers(function, users, function.nodes[node].results[0], readers)
+            }
+            (_, class) => {
+                readers.push((node, number));
+                !class.needs_dense()
+            }
+        }
+    })
+}
+
+/// Whether all reshapes of a value with these strides are views of it.
+fn can_be_seen(function: &Function, users: &Users, value: ValueId, strides: &[Expr]) -> bool {
+    users[value].iter().all(|user| {
+        let &User::Operand(node, _) = user else { return true };
+        let data = &function.nodes[node];
+        if !matches!(data.op, Op::Reshape { .. }) {
+            return true;
+        }
+        let result = data.results[0];
+        let seen = reshaped(strides, extents(function, value), extents(function, result));
+        seen.is_some_and(|strides| can_be_seen(function, users, result, &strides))
+    })
+}
+
+/// The strides of a reshape of what lies with these strides, if it has any: axes that become one
+/// have no gap between them.
+fn reshaped(strides: &[Expr], from: &[Expr], to: &[Expr]) -> Option<Vec<Expr>> {
+    let constants = |exprs: &[Expr]| exprs.iter().map(Expr::as_constant).collect();
+    let all: [Option<Vec<i64>>; 3] = [constants(from), constants(strides), constants(to)];
+    let [Some(from), Some(strides), Some(to)] = all else { return None };
+    let mut axes = from.into_iter().zip(strides).rev().filter(|(extent, _)| *extent != 1);
+    // Of the axis at hand what has not become part of another yet: elements, and how far apart.
+    let (mut left, mut apart) = (1, 1);
+    let mut found = Vec::with_capacity(to.len());
+    for extent in to.into_iter().rev() {
+        if extent > 1 && left == 1 {
+            (left, apart) = axes.next()?;
+        }
+        found.push(Expr::constant(apart));
+        let mut rest = extent;
+        while rest > left && rest % left == 0 {
+            rest /= left;
+            let (next, distance) = axes.next()?;
+            if distance != apart * left {
+                return None;
+            }
+            (left, apart) = (next, distance);
+        }
+        if rest < 1 || left % rest != 0 {
+            return None;
+        }
+        (left, apart) = (left / rest, apart * rest);
+    }
+    found.reverse();
+    Some(found)
+}
+
 /// Whether a contraction sums along the last axis of what it reads here, and reads several rows.
-fn sums_along_rows(function: &Function, user: &User) -> bool {
-    let &User::Operand(node, number) = user else { return false };
+fn sums_along_rows(function: &Function, (node, number): (NodeId, usize)) -> bool {
     let Op::Contract { space, .. } = &function.nodes[node].op else { return false };
     let Some((last, outer)) = space.operands[number].split_last() else { return false };
     let moves = |index: &Expr, reduced: bool| {
@@ -153,9 +227,14 @@ fn same_memory(function: &Function, node: NodeId, grouping: &mut Grouping) {
         return;
     }
     let Some(view) = grouping.view(data.operands[0]) else { return };
-    if !view.is_dense(extents(function, data.operands[0])) {
-        return;
-    }
-    let strides = strides(extents(function, data.results[0]));
+    let (from, to) = (extents(function, data.operands[0]), extents(function, data.results[0]));
+    let strides = match (view.is_dense(from), &data.op) {
+        (true, _) => strides(to),
+        (false, Op::Reshape { .. }) => match reshaped(&view.strides, from, to) {
+            Some(strides) => strides,
+            None => return,
+        },
+        (false, _) => return,
+    };
     grouping.homes[data.results[0]] = Home::Stored(View { strides, ..view.clone() });
 }
