@@ -271,7 +271,7 @@ impl Search<'_> {
             for places in next {
                 if self.trials > last && tried.insert(places.clone()) {
                     self.trials -= 1;
-                    let cycles = self.cycles(alone, &places)?;
+                    let cycles = self.cycles(alone, &places, best.0)?;
                     if cycles < best.0 || cycles <= best.0 && places.len() < best.1.len() {
                         best = (cycles, places);
                     }
@@ -287,17 +287,28 @@ impl Search<'_> {
         Ok(if saves { best.1 } else { Vec::new() })
     }
 
-    /// Cycles that the kernels of some nodes should take with the values at these places apart.
-    fn cycles(&mut self, alone: &Alone, places: &[usize]) -> base::Result<f64> {
+    /// Cycles that the kernels of some nodes should take with the values at these places apart;
+    /// infinite as soon as they are more than `most`.
+    fn cycles(&mut self, alone: &Alone, places: &[usize], most: f64) -> base::Result<f64> {
         let Alone { function, users, inside } = alone;
         let mut apart = IdSet::new();
         places.iter().for_each(|&place| _ = apart.insert(inside[place]));
         let fusion = Fusion { wanted: true, once: false, target: self.target, apart: &apart };
         let grouping = form(function, fusion);
-        let mut cycles = 0.0;
+        let mut cycles = grouping.groups.len() as f64 * RUN;
+        let mut unknown = Vec::new();
         for group in grouping.groups.values() {
             let (naive, _) = naive::build(function, &grouping, users, group, "kernel");
-            cycles += RUN + self.cost(naive)?.cycles();
+            match self.store.find(&naive.kernel) {
+                Some(stored) => cycles += stored.made.cost.cycles(),
+                None => unknown.push(naive),
+            }
+        }
+        for naive in unknown {
+            if cycles > most {
+                return Ok(f64::INFINITY);
+            }
+            cycles += self.cost(naive)?.cycles();
         }
         Ok(cycles)
     }

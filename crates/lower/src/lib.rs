@@ -52,7 +52,7 @@ use emit::Emitted;
 
 pub use scope::scope;
 pub use specialise::{bind, extent_checks, specialise};
-pub use store::{KernelStore, StoredKernel};
+pub use store::{Hold, KernelStore, StoredKernel};
 
 /// How to lower.
 #[derive(Clone, Debug)]

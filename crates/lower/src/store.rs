@@ -2,8 +2,9 @@
 //!
 //! A model with free extents, stages or variants is lowered once for each that it meets; kernels
 //! that do not depend on what is new need not be scheduled and compiled again. A store finds them
-//! by what they compute. It holds on to nothing: a kernel is in it for as long as one of the
-//! lowerings that use it is kept.
+//! by what they compute. A kernel is in it for as long as one of the lowerings that use it is kept;
+//! while choices are compared that have most of their kernels in common it holds on to all
+//! ([`KernelStore::hold`]).
 
 use std::collections::BTreeMap;
 use std::hash::{Hash as _, Hasher as _};
@@ -55,6 +56,29 @@ impl Made {
 #[derive(Debug, Default)]
 pub struct KernelStore {
     by_digest: Mutex<BTreeMap<u64, Vec<Weak<StoredKernel>>>>,
+    held: Mutex<HeldKernels>,
+}
+
+/// What a store holds on to.
+#[derive(Debug, Default)]
+struct HeldKernels {
+    /// Who wants it to.
+    holders: usize,
+    kernels: Vec<Arc<StoredKernel>>,
+}
+
+/// A store holds on to what is added for as long as this lives.
+#[derive(Debug)]
+pub struct Hold(Arc<KernelStore>);
+
+impl Drop for Hold {
+    fn drop(&mut self) {
+        let mut held = self.0.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.holders -= 1;
+        if held.holders == 0 {
+            held.kernels.clear();
+        }
+    }
 }
 
 /// A kernel that lowerings share.
@@ -68,6 +92,13 @@ pub struct StoredKernel {
 }
 
 impl KernelStore {
+    /// Has it hold on to what is added from now on.
+    #[must_use]
+    pub fn hold(self: &Arc<Self>) -> Hold {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).holders += 1;
+        Hold(self.clone())
+    }
+
     /// The kernel that computes what this naive one does.
     pub(crate) fn find(&self, naive: &Kernel) -> Option<Arc<StoredKernel>> {
         let by_digest = self.by_digest.lock().unwrap_or_else(PoisonError::into_inner);
@@ -95,6 +126,10 @@ impl KernelStore {
             });
         }
         by_digest.entry(key).or_default().push(Arc::downgrade(&stored));
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.holders > 0 {
+            held.kernels.push(stored.clone());
+        }
         stored
     }
 }

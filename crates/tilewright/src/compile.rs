@@ -111,6 +111,8 @@ pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     }
     let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));
     let model = Model { source, options, target, store: Arc::default(), cache };
+    // What was made while formats were weighed is what the formats that were chosen are made of.
+    let _hold = model.store.hold();
     let mut variant = Variant::make(&model, Facts::default())?;
     if variant.needs().iter().any(|need| need.kind == FactKind::Sizes) {
         variant.keep(&model.cache);

@@ -121,6 +121,7 @@ pub(crate) fn lowered(request: &DeploymentRequest<'_>, target: &Target) -> Resul
         donated: Vec::new(),
         given: None,
         store: None,
+        keeps_kernels: false,
     };
     let no_symbols = BTreeMap::new();
     let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;
@@ -259,7 +260,7 @@ impl Known {
             let imported = options.phases.time("import", || source.import(options, facts))?;
             let (imported, kinds, texts) = without_strings(imported);
             Ok(DeployedFront {
-                front: front_of(imported, options, target, &mut |_, _| {})?,
+                front: front_of(imported, options, target, &Arc::default(), &mut |_, _| {})?,
                 kinds,
                 texts,
             })

@@ -331,8 +331,8 @@ impl Executable {
     /// # Errors
     /// As [`Self::run`].
     pub fn see_passes(&self, variant: &Variant, see: &mut SeeFunction<'_>) -> Result<()> {
-        let Model { source, options, target, .. } = &self.model;
-        front_seen(source, options, target, &variant.facts, see).map(drop)
+        let Model { source, options, target, store, .. } = &self.model;
+        front_seen(source, options, target, (&variant.facts, store), see).map(drop)
     }
 
     /// Does something with the variant for inputs with these components.

@@ -11,6 +11,7 @@ use base::{
 use formats::{Draft, FORMATS, FormatOptions, PRECISION, Winograd};
 use front::{Facts, Imported, Need, Port};
 use graph::Function;
+use lower::KernelStore;
 use module::Module;
 use strategies::StrategyOptions;
 use tensor::DType;
@@ -121,13 +122,14 @@ pub fn front(
     target: &Target,
     facts: &Facts,
 ) -> Result<FrontHalf> {
-    front_seen(source, options, target, facts, &mut |_, _| {})
+    front_seen(source, options, target, (facts, &Arc::default()), &mut |_, _| {})
 }
 
 /// What is shown functions on their way, each after the pass of this name.
 pub type SeeFunction<'a> = dyn FnMut(&'static str, &Function) + 'a;
 
-/// As [`front()`]; `see` is shown the function after the import and after each pass.
+/// As [`front()`]; the store has kernels of the model for the target; `see` is shown the function
+/// after the import and after each pass.
 ///
 /// # Errors
 /// As [`front()`].
@@ -135,13 +137,13 @@ pub fn front_seen(
     source: &Source,
     options: &Options,
     target: &Target,
-    facts: &Facts,
+    (facts, store): (&Facts, &Arc<KernelStore>),
     see: &mut SeeFunction<'_>,
 ) -> Result<FrontHalf> {
     check_disabled(options)?;
     let imported = options.phases.time("import", || source.import(options, facts))?;
     see("import", imported.function());
-    front_of(imported, options, target, see)
+    front_of(imported, options, target, store, see)
 }
 
 /// As [`front_seen`], of an imported model.
@@ -152,6 +154,7 @@ pub(crate) fn front_of(
     imported: Imported,
     options: &Options,
     target: &Target,
+    store: &Arc<KernelStore>,
     see: &mut SeeFunction<'_>,
 ) -> Result<FrontHalf> {
     let ((inputs, outputs), function) = (imported.ports(), imported.function().clone());
@@ -163,7 +166,7 @@ pub(crate) fn front_of(
     };
     let choices = Choices::of(options).formats;
     let of_formats = target.for_formats();
-    let weigher = Weigher::new(&module, options, target);
+    let weigher = Weigher::new(&module, options, target, store);
     let weigh = |function, machines| weigher.nanoseconds(function, machines);
     let mut draft = Draft {
         function: imported.clone(),

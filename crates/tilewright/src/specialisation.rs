@@ -117,8 +117,10 @@ pub struct Request<'a> {
     pub donated: Vec<(usize, usize)>,
     /// Bytes of the weights and inputs of the model; none where they are those of the function.
     pub given: Option<u64>,
-    /// Kernels of the same model, where it is specialised more than once.
+    /// Kernels of the same model.
     pub store: Option<&'a Arc<KernelStore>>,
+    /// Whether its own stay there for as long as it lives, as others may be made of the model.
+    pub keeps_kernels: bool,
 }
 
 /// A function for one binding of its symbols, before it becomes code.
@@ -315,11 +317,15 @@ impl Specialisation {
     pub fn new(request: Request<'_>) -> Result<Specialisation> {
         let (target, options) = (request.target, request.options);
         let (symbols, given) = (request.symbols.clone(), request.given);
-        let made = LoweredFunction::new(request)?;
+        let keeps_kernels = request.keeps_kernels;
+        let mut made = LoweredFunction::new(request)?;
         let (module, lowered) = (&made.module, &made.lowered);
         let loaded =
             jit::compile_program(module, lowered.program, &lowered.kernels, target, options)?;
-        let weights = weights_of(module, made.program());
+        if !keeps_kernels {
+            made.lowered.kernels.iter_mut().for_each(|info| info.stored = None);
+        }
+        let weights = weights_of(&made.module, made.program());
         let (program, outputs) = (Arc::new(made.program().clone()), made.outputs.clone());
         let (states, values) = (StatePool::new(loaded), BTreeMap::new());
         let (made, why_alone) = (Arc::new(LateValue::of(made)), None);

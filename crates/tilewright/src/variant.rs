@@ -23,7 +23,7 @@ use crate::cache::{Cache, SegmentFacts, Shapes};
 use crate::executable::Update;
 use crate::late::LateValue;
 use crate::options::Options;
-use crate::pipeline::{FrontHalf, front};
+use crate::pipeline::{FrontHalf, front_seen};
 use crate::plan::Plan;
 use crate::source::Source;
 use crate::specialisation::{Request, Scopes, Specialisation};
@@ -107,7 +107,8 @@ impl Variant {
     /// # Errors
     /// What is wrong with the model, or with the options.
     pub(crate) fn make(model: &Model, facts: Facts) -> Result<Variant> {
-        let front = front(&model.source, &model.options, &model.target, &facts)?;
+        let Model { source, options, target, store, .. } = model;
+        let front = front_seen(source, options, target, (&facts, store), &mut |_, _| {})?;
         let is_one_of_many = facts != Facts::default() || !front.needs.is_empty();
         let setup_symbols = BTreeMap::new();
         let setup = Specialisation::new(Request {
@@ -119,7 +120,8 @@ impl Variant {
             options: &model.options,
             donated: Vec::new(),
             given: None,
-            store: is_one_of_many.then_some(&model.store),
+            store: Some(&model.store),
+            keeps_kernels: is_one_of_many,
         })?;
         let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
         run_setup(&setup, &mut constants, &model.options)?;
@@ -464,7 +466,8 @@ impl Variant {
             options: &model.options,
             donated: self.plan.donated(facts.function, &model.options),
             given: Some(given_bytes),
-            store: self.is_one_of_many().then_some(&model.store),
+            store: Some(&model.store),
+            keeps_kernels: self.is_one_of_many(),
         };
         let mut why_alone = None;
         if model.options.symbolic && !symbols.is_empty() {

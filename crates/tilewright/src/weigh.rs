@@ -1,6 +1,5 @@
 //! What a function should take, for choices that are made before it is lowered.
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -8,7 +7,7 @@ use backend::Target;
 use base::timing::Phases;
 use formats::Machines;
 use graph::Function;
-use lower::{KernelStore, Role, StoredKernel};
+use lower::{Hold, KernelStore, Role};
 use module::Module;
 use sym::SymbolId;
 
@@ -30,19 +29,23 @@ pub(crate) struct Weigher<'a> {
     targets: [Target; 2],
     /// Kernels for each, and what keeps them there.
     stores: [Arc<KernelStore>; 2],
-    stored: RefCell<Vec<Arc<StoredKernel>>>,
+    _holds: [Hold; 2],
 }
 
 impl Weigher<'_> {
+    /// `store` has kernels for the target itself.
     pub(crate) fn new<'a>(
         module: &'a Module,
         options: &Options,
         target: &'a Target,
+        store: &Arc<KernelStore>,
     ) -> Weigher<'a> {
         // The same for any number of threads; its phases are those of who weighs.
         let options = Options { threads: Some(1), phases: Phases::default(), ..options.clone() };
         let targets = [target.clone(), target.deciding()];
-        Weigher { module, options, targets, stores: Default::default(), stored: RefCell::default() }
+        let stores = [store.clone(), Arc::default()];
+        let holds = stores.each_ref().map(KernelStore::hold);
+        Weigher { module, options, targets, stores, _holds: holds }
     }
 
     /// Nanoseconds of a run on one thread; none where it cannot be lowered by itself. Where extents
@@ -69,11 +72,9 @@ impl Weigher<'_> {
                 donated: Vec::new(),
                 given: None,
                 store: Some(store),
+                keeps_kernels: true,
             });
-            let lowered = lowered.ok()?.lowered;
-            let stored = lowered.kernels.iter().filter_map(|info| info.stored.clone());
-            self.stored.borrow_mut().extend(stored);
-            Some(lowered.predicted_ns(target))
+            Some(lowered.ok()?.lowered.predicted_ns(target))
         };
         let unknown: Vec<SymbolId> = main.symbols.iter().map(|(symbol, _)| symbol).collect();
         let all = |count: i64| unknown.iter().map(|&symbol| (symbol, count)).collect();

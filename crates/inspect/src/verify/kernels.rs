@@ -211,6 +211,7 @@ impl Verifier<'_> {
             donated: Vec::new(),
             given: None,
             store: None,
+            keeps_kernels: false,
         })?;
         let operands: BTreeSet<&ValueId> = level.function.nodes[node].operands.iter().collect();
         let inputs: Vec<Tensor> =

@@ -436,6 +436,7 @@ impl Origin {
             donated: Vec::new(),
             given: None,
             store: None,
+            keeps_kernels: false,
         }
     }
 
