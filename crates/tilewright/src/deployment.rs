@@ -111,17 +111,9 @@ pub(crate) fn lowered(request: &DeploymentRequest<'_>, target: &Target) -> Resul
     let plan = Plan::new(&front.module, front.plan, inputs.len());
     let mut function = Function::clone(&plan.function);
     function.substitute(&symbols.iter().map(|(&id, &value)| (id, value.into())).collect());
-    let request = |function, role, symbols| specialisation::Request {
-        module: &front.module,
-        function: &front.module.functions[function],
-        symbols,
-        role,
-        target,
-        options,
-        donated: Vec::new(),
-        given: None,
-        store: None,
-        keeps_kernels: false,
+    let request = |function, role, symbols| {
+        let own = (&front.module, &front.module.functions[function]);
+        specialisation::Request::new(own, symbols, role, (target, options))
     };
     let no_symbols = BTreeMap::new();
     let setup = LoweredFunction::new(request(front.setup, Role::Setup, &no_symbols))?;

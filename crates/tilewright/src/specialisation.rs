@@ -123,6 +123,30 @@ pub struct Request<'a> {
     pub keeps_kernels: bool,
 }
 
+impl<'a> Request<'a> {
+    /// A function of a module for these values of its symbols, all by itself.
+    #[must_use]
+    pub fn new(
+        (module, function): (&'a Module, &'a Arc<Function>),
+        symbols: &'a BTreeMap<SymbolId, i64>,
+        role: Role,
+        (target, options): (&'a Target, &'a Options),
+    ) -> Request<'a> {
+        Request {
+            module,
+            function,
+            symbols,
+            role,
+            target,
+            options,
+            donated: Vec::new(),
+            given: None,
+            store: None,
+            keeps_kernels: false,
+        }
+    }
+}
+
 /// A function for one binding of its symbols, before it becomes code.
 #[derive(Clone, Debug)]
 pub(crate) struct LoweredFunction {

@@ -111,17 +111,11 @@ impl Variant {
         let front = front_seen(source, options, target, (&facts, store), &mut |_, _| {})?;
         let is_one_of_many = facts != Facts::default() || !front.needs.is_empty();
         let setup_symbols = BTreeMap::new();
+        let own = (&front.module, &front.module.functions[front.setup]);
         let setup = Specialisation::new(Request {
-            module: &front.module,
-            function: &front.module.functions[front.setup],
-            symbols: &setup_symbols,
-            role: Role::Setup,
-            target: &model.target,
-            options: &model.options,
-            donated: Vec::new(),
-            given: None,
-            store: Some(&model.store),
+            store: Some(store),
             keeps_kernels: is_one_of_many,
+            ..Request::new(own, &setup_symbols, Role::Setup, (target, options))
         })?;
         let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
         run_setup(&setup, &mut constants, &model.options)?;
@@ -457,17 +451,16 @@ impl Variant {
             return Ok(found);
         }
         let segment = self.plan.segment(facts.function);
-        let request = || Request {
-            module: &self.front.module,
-            function: &segment.function,
-            symbols,
-            role: segment.role(&self.setup.lowered().constants.offsets),
-            target: &model.target,
-            options: &model.options,
-            donated: self.plan.donated(facts.function, &model.options),
-            given: Some(given_bytes),
-            store: Some(&model.store),
-            keeps_kernels: self.is_one_of_many(),
+        let request = || {
+            let own = (&self.front.module, &segment.function);
+            let role = segment.role(&self.setup.lowered().constants.offsets);
+            Request {
+                donated: self.plan.donated(facts.function, &model.options),
+                given: Some(given_bytes),
+                store: Some(&model.store),
+                keeps_kernels: self.is_one_of_many(),
+                ..Request::new(own, symbols, role, (&model.target, &model.options))
+            }
         };
         let mut why_alone = None;
         if model.options.symbolic && !symbols.is_empty() {

@@ -62,17 +62,13 @@ impl Weigher<'_> {
         let constants = vec![0; main.parameters().len() - inputs];
         let main = Arc::new(main);
         let lowered = |symbols: &BTreeMap<SymbolId, i64>| {
+            let role = Role::Main { inputs, constants: constants.clone() };
+            let own = (self.module, &main);
+            let request = Request::new(own, symbols, role, (target, &self.options));
             let lowered = LoweredFunction::new(Request {
-                module: self.module,
-                function: &main,
-                symbols,
-                role: Role::Main { inputs, constants: constants.clone() },
-                target,
-                options: &self.options,
-                donated: Vec::new(),
-                given: None,
                 store: Some(store),
                 keeps_kernels: true,
+                ..request
             });
             Some(lowered.ok()?.lowered.predicted_ns(target))
         };

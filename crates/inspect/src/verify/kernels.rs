@@ -201,18 +201,14 @@ impl Verifier<'_> {
 
     fn differs_alone(&self, level: &EvaluatedFunction<'_>, node: NodeId) -> Result<bool> {
         let isolated = Arc::new(level.function.isolate(node));
-        let alone = Specialisation::new(Request {
-            module: level.half.module(),
-            function: &isolated,
-            symbols: &BTreeMap::new(),
-            role: Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() },
-            target: self.executable.target(),
-            options: self.executable.options(),
-            donated: Vec::new(),
-            given: None,
-            store: None,
-            keeps_kernels: false,
-        })?;
+        let role = Role::Main { inputs: isolated.parameters().len(), constants: Vec::new() };
+        let no_symbols = BTreeMap::new();
+        let alone = Specialisation::new(Request::new(
+            (level.half.module(), &isolated),
+            &no_symbols,
+            role,
+            (self.executable.target(), self.executable.options()),
+        ))?;
         let operands: BTreeSet<&ValueId> = level.function.nodes[node].operands.iter().collect();
         let inputs: Vec<Tensor> =
             operands.into_iter().map(|value| level.values.of[value].clone()).collect();

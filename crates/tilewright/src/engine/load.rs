@@ -426,18 +426,8 @@ impl Loader {
 impl Origin {
     fn setup(&self) -> Request<'_> {
         const NONE: &BTreeMap<SymbolId, i64> = &BTreeMap::new();
-        Request {
-            module: &self.front.module,
-            function: &self.front.module.functions[self.front.setup],
-            symbols: NONE,
-            role: Role::Setup,
-            target: &self.target,
-            options: &self.options,
-            donated: Vec::new(),
-            given: None,
-            store: None,
-            keeps_kernels: false,
-        }
+        let own = (&self.front.module, &self.front.module.functions[self.front.setup]);
+        Request::new(own, NONE, Role::Setup, (&self.target, &self.options))
     }
 
     /// What a segment was made of, but for its symbols.
