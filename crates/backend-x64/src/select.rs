@@ -31,6 +31,7 @@ mod pairs;
 mod plan;
 mod products;
 mod registers;
+mod scattered;
 mod squares;
 mod statement;
 mod strided;

@@ -317,6 +317,41 @@ fn every_second_element_of_every_length() {
     }
 }
 
+/// Where it is known which lanes are on, and where it is not.
+#[test]
+fn elements_at_equal_distances_of_every_length() {
+    for dtype in ["f32", "u32", "f64", "i64", "f16", "u8"] {
+        for extent in [2, 3, 4, 5, 6, 7, 8, 9, 12, 13, 16, 17, 31] {
+            check(&format!(
+                "kernel @thirds(%x: read {dtype}[2, {extent}, 3],
+                   %y: write {dtype}[2, 3, {extent}]) {{
+                   for c < 2 {{
+                     for p < 3 {{ for i < {extent} vector {{ %y[c, p, i] = %x[c, i, p] }} }}
+                   }}
+                 }}"
+            ));
+            check(&format!(
+                "kernel @inner(%x: read {dtype}[{extent}, 3], %y: update {dtype}[3, {extent}]) {{
+                   for p < 3 {{
+                     for i < {extent} vector {{
+                       %y[p, i] = guard(1 <= i, i < 11 ? %x[i - 1, 1] : %y[p, i])
+                     }}
+                   }}
+                 }}"
+            ));
+            check(&format!(
+                "kernel @moving(%x: read {dtype}[{extent}, 3], %y: update {dtype}[3, {extent}]) {{
+                   for p < 3 {{
+                     for i < {extent} vector {{
+                       %y[p, i] = guard(p <= i ? %x[i - p, 1] : %y[p, i])
+                     }}
+                   }}
+                 }}"
+            ));
+        }
+    }
+}
+
 #[test]
 fn gathers_and_scatters() {
     for dtype in ["f32", "f64", "i64", "i8", "u16", "bf16", "f16", "bool"] {

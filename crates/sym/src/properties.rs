@@ -87,16 +87,21 @@ fn binary(operation: Operation, a: Tree, b: Tree) -> Tree {
 }
 
 /// What schedules make of loop indices: `x = a*s + b*t + c` divided by a small number, its
-/// remainder, and both put together again as `k*n*(x div n) + l*(x mod n)`, most often `l = k`.
+/// remainder, and both put together again as `k*n*(x div n) + l*(x mod n)`, most often `l = k`; or
+/// what is left of the quotient by another number instead of that.
 fn index() -> impl Strategy<Value = Tree> {
     use Operation::*;
     let small = || prop::sample::select(vec![1i64, 2, 3, 4, 8, 16, -1]);
     let number = Tree::Constant;
     let scaled = move |a, symbol| binary(Mul, Tree::Symbol(symbol), number(a));
-    ((small(), small(), -4..4i64), (0..5usize, 0..5usize), small(), (small(), small()), 0..6usize)
+    ((small(), small(), -4..4i64), (0..5usize, 0..5usize), small(), (small(), small()), 0..7usize)
         .prop_map(move |((a, b, c), (s, t), n, (k, l), shape)| {
             let x = binary(Add, binary(Add, scaled(a, s), scaled(b, t)), number(c));
-            let divided = binary(Div, x.clone(), number(n));
+            let mut divided = binary(Div, x.clone(), number(n));
+            if shape == 6 {
+                let further = binary(Add, divided, Tree::Symbol(t));
+                divided = binary(Mod, further, number(a));
+            }
             let rest = binary(Mod, x, number(n));
             match shape {
                 0 => divided,

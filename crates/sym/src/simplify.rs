@@ -11,6 +11,7 @@
 //! min(a, b) = a                       where a <= b; max likewise
 //! k*n*(a div n) + k*(a mod n) = k*a   always, n being a product
 //! n*((a mod m) div n) + a mod n = a mod m   where n divides m
+//! n*((a div n + b) mod m) + a mod n = (a + n*b) mod (n*m)
 //! ```
 
 use std::sync::Arc;
@@ -30,16 +31,16 @@ impl Expr {
     /// Whether [`simplify`](Self::simplify) surely gives the expression itself. Most expressions
     /// are asked for many times while a kernel is scheduled, so this makes none.
     pub fn is_simple(&self, ranges: &dyn Fn(SymbolId) -> Range) -> bool {
-        let (mut quotients, mut remainders) = (false, false);
+        let (mut parts, mut remainders) = (0, 0);
         for term in &*self.terms {
             let Factors::One(atom) = &term.factors else { return false };
-            quotients |= matches!(atom, Atom::FloorDiv(..));
-            remainders |= matches!(atom, Atom::Mod(..));
+            parts += i32::from(matches!(atom, Atom::FloorDiv(..) | Atom::Mod(..)));
+            remainders += i32::from(atom.is_mod());
             if !atom.is_simple(ranges) {
                 return false;
             }
         }
-        !(quotients && remainders)
+        parts < 2 || remainders == 0
     }
 
     /// The rules of the file's head, wherever they fit.
@@ -104,10 +105,12 @@ impl Expr {
                     let others = others.into_iter().map(Expr::atom);
                     return Some((quotient, index, others.fold((**a).clone(), |a, b| a * &b)));
                 }
-                if let [_] = term.factors()
-                    && let Some(found) = self.quotient_of_remainder(atom, b, wanted)
-                {
-                    return Some((found.0, index, found.1));
+                if let [_] = term.factors() {
+                    let found = self.quotient_of_remainder(atom, b, wanted);
+                    let found = found.or_else(|| self.remainder_of_quotient(a, b, wanted));
+                    if let Some((quotient, whole)) = found {
+                        return Some((quotient, index, whole));
+                    }
                 }
             }
         }
@@ -123,6 +126,25 @@ impl Expr {
             let [Atom::FloorDiv(y, by)] = term.factors() else { return None };
             let fits = term.coefficient == wanted && **by == *n && y.as_atom()?.is_mod();
             (fits && y.modulo(n).as_atom() == Some(rest)).then(|| (number, (**y).clone()))
+        })
+    }
+
+    /// Of a term `wanted * ((a div n + b) mod m)`, of constants `n` and `m`: its number, and
+    /// `(a + n*b) mod (n*m)`.
+    fn remainder_of_quotient(&self, a: &Expr, n: &Expr, wanted: i64) -> Option<(usize, Expr)> {
+        let by = n.as_constant().filter(|by| *by > 0)?;
+        let quotient = a.floor_div(n);
+        self.terms.iter().enumerate().find_map(|(number, term)| {
+            let [Atom::Mod(dividend, m)] = term.factors() else { return None };
+            let length = m.as_constant().filter(|m| *m > 0)?.checked_mul(by)?;
+            let part = |own: &Expr| own.terms.iter().any(|own| quotient.terms.contains(own));
+            if term.coefficient != wanted || !part(dividend) {
+                return None;
+            }
+            let other = &**dividend - &quotient;
+            let whole = a + &(&other * by);
+            let is_shorter = other.quotients() < dividend.quotients() && !whole.is_saturated();
+            is_shorter.then(|| (number, whole.modulo(&Expr::constant(length))))
         })
     }
 

@@ -117,6 +117,8 @@ fn simplifies_by_range() {
     check_simplify("790*(k div 790) + 10*((k mod 790) div 10) + k mod 10", "k");
     check_simplify("10*((k mod 790) div 10) + k mod 10", "(k) mod 790");
     check_simplify("10*((k mod 795) div 10) + k mod 10", "10*(((k) mod 795) div 10) + (k) mod 10");
+    check_simplify("10*((k div 10) mod 79) + k mod 10", "(k) mod 790");
+    check_simplify("20*((k div 10 + n) mod 79) + 2*(k mod 10)", "2*((k + 10*n) mod 790)");
     check_simplify("(k div n) div m", "(k) div (n*m)");
     check_simplify("(k div n) div 4 + (k div 4) div n", "2*((k) div (4*n))");
     check_simplify("n*m*(k div (n*m)) + n*((k div n) mod m) + k mod n", "k");
@@ -138,6 +140,7 @@ fn does_not_simplify_beyond_the_range() {
         "n*m*(k div (n*m)) + m*((k div n) mod m)",
         "m*(((k) div n) mod m) + n*m*((k) div (n*m))",
     );
+    check_simplify("10*((k div 5) mod 79) + k mod 10", "(k) mod 10 + 10*(((k) div 5) mod 79)");
     check_simplify("min(i, 14)", "min(14, i)");
     check_simplify("16*(k div 16) + 2*(k mod 16)", "16*((k) div 16) + 2*((k) mod 16)");
     let divisor = Range::new(20, 30);

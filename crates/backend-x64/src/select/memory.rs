@@ -1,10 +1,10 @@
 //! Loads and stores.
 //!
 //! In a `Vector` loop an access is uniform (one element for all lanes), contiguous, of every second
-//! element (`strided`), a gather with constant distances between lanes, or done lane by lane by way
-//! of the frame. Accesses are limited to the lanes that the tail and the guards in force leave on:
-//! by masks; where there is one address for all lanes, by reading from the frame instead when no
-//! lane is on.
+//! element (`strided`), of elements at constant distances (`scattered`), a gather, or done lane by
+//! lane by way of the frame. Accesses are limited to the lanes that the tail and the guards in
+//! force leave on: by masks; where there is one address for all lanes, by reading from the frame
+//! instead when no lane is on.
 //!
 //! Loaded values are remembered, a few of them, until their buffer is written or a loop begins.
 
@@ -302,6 +302,9 @@ impl Selector<'_> {
                 .collect();
             return self.load_lane_by_lane(buffer, &addresses, mask);
         };
+        if let Some(values) = self.load_one_by_one(buffer, address, offsets, lane, mask) {
+            return values;
+        }
         let index = self.lane_constants(&indices, Lane::I32);
         let index = self.register(index);
         let ty = register_type(lane, lanes);
@@ -563,7 +566,19 @@ impl Selector<'_> {
             true => lanes > 4 || matches!(mask, Mask::Constant(_)),
             false => mask == Mask::Constant(all_lanes(lanes)),
         };
+        let first = match mask {
+            Mask::Constant(bits) => {
+                let count = bits.trailing_ones() as usize;
+                (bits == all_lanes(count) && (1..lanes).contains(&count)).then_some(count)
+            }
+            Mask::Register(..) => None,
+        };
         if let Some(short) = known.then(|| self.rounded_at_once(value, dtype)).flatten() {
+            if let Some(count) = first.filter(|_| self.is_view(buffer)) {
+                let (item, lanes) = (Item::Register(short), lanes.div_ceil(2));
+                let pairs = Vector { item, lane: Lane::I32, lanes };
+                return self.store_first(address, pairs, count, (Lane::I16, 2));
+            }
             let inst = match self.mask_operand(mask, lanes, 4) {
                 None if lanes == 4 => Inst::new(Opcode::StoreLane, Lane::I64, &[short]),
                 None => Inst::new(Opcode::Store, Lane::I32, &[short]),
@@ -583,14 +598,10 @@ impl Selector<'_> {
             (_, 8) => Lane::I8,
             _ => raw.lane,
         };
-        if let Mask::Constant(bits) = mask
-            && let count = bits.trailing_ones() as usize
-            && bits == all_lanes(count)
-            && (1..raw.lanes).contains(&count)
+        if let Some(count) = first
             && (!self.builder.has_masks() && dtype.bits() >= 32 || self.is_view(buffer))
         {
-            self.store_first(address, raw, count, lane);
-            return;
+            return self.store_first(address, raw, count, (lane, 1));
         }
         let mask = self.mask_operand(mask, lanes, raw.lane.bytes());
         let value = self.register(raw);
@@ -602,17 +613,17 @@ impl Selector<'_> {
         self.kernel.buffers[buffer].strides.is_some()
     }
 
-    /// Stores so many first lanes by stores of whole registers, halves and lanes: without mask
-    /// registers a store under a mask takes many times as long, and with them, too, a load of what
-    /// the mask leaves out waits for it.
+    /// Stores so many first elements, of which a lane holds one or several, by stores of whole
+    /// registers, halves and lanes: without mask registers a store under a mask takes many times as
+    /// long, and with them, too, a load of what the mask leaves out waits for it.
     fn store_first(
         &mut self,
         mut address: MemoryOperand,
         mut raw: Vector,
         mut count: usize,
-        lane: Lane,
+        (lane, each): (Lane, usize),
     ) {
-        let narrow = lane.bytes() < raw.lane.bytes();
+        let narrow = each * lane.bytes() < raw.lane.bytes();
         while count > 0 {
             if narrow && raw.lanes == 4 && count < 4 {
                 let mask = self.mask_operand(Mask::Constant(all_lanes(count)), 4, raw.lane.bytes());
@@ -620,22 +631,28 @@ impl Selector<'_> {
                 let inst = Inst::new(Opcode::Store, lane, &[value]).address(address).mask(mask);
                 return self.builder.effect(inst);
             }
-            if count < raw.lanes / 2 {
+            if count < each && raw.lanes == 1 {
+                let value = self.int_of(raw);
+                let inst = Inst::new(Opcode::IntStore, lane, &[value]).address(address);
+                return self.builder.effect(inst);
+            }
+            if 2 * count < each * raw.lanes {
                 raw = self.lower_half(raw);
                 continue;
             }
-            let part = if count == raw.lanes { raw } else { self.lower_half(raw) };
+            let part = if count == each * raw.lanes { raw } else { self.lower_half(raw) };
             let value = self.register(part);
             let inst = match part.lanes * part.lane.bytes() {
                 4 => Inst::new(Opcode::StoreLane, Lane::I32, &[value]),
                 8 => Inst::new(Opcode::StoreLane, Lane::I64, &[value]),
+                _ if each > 1 => Inst::new(Opcode::Store, part.lane, &[value]),
                 _ => Inst::new(Opcode::Store, lane, &[value]),
             };
             self.builder.effect(inst.address(address));
-            count -= part.lanes;
+            count -= each * part.lanes;
             if count > 0 {
                 raw = self.upper_half(raw);
-                address.displacement += (part.lanes * lane.bytes()) as i32;
+                address.displacement += (each * part.lanes * lane.bytes()) as i32;
             }
         }
     }

@@ -13,6 +13,9 @@ use super::{Kind, Walk};
 use crate::problem::MOST_TAPS;
 use crate::structure::{Access, Motion};
 
+/// Lanes from which on every second element is taken out of what lies side by side.
+const EVERY_SECOND: i64 = 8;
+
 /// Columns from which on a block is transposed in registers.
 const TRANSPOSED: i64 = 4;
 
@@ -66,7 +69,9 @@ enum Meeting {
     Tuples(i64),
     /// Elements at places that are values, of a row that so many vectors hold.
     Permuted(i64),
-    /// Elements at distances or at values that a gather takes.
+    /// Elements at known distances, loaded one by one and put side by side.
+    Scattered,
+    /// Elements at values, or that conditions are for, which a gather takes.
     Gathered,
     /// Elements at other places: an address each.
     Apart,
@@ -126,17 +131,21 @@ impl Walk<'_> {
         if self.kernel.buffers[buffer].scope == Scope::Register {
             return (work, depends);
         }
+        let narrow = self.kernel.buffers[buffer].dtype.bits() < 32;
         let meeting = match self.meet(buffer, index, false) {
             // What is between the elements may not be touched.
             Meeting::EverySecond | Meeting::Spread if self.masked => Meeting::Gathered,
             // Turns that differ in what they may touch are not transposed together.
-            Meeting::Transposed(_) if self.turns_differ() => Meeting::Gathered,
+            Meeting::Transposed(_) if self.turns_differ() => Meeting::Scattered,
+            meeting => meeting,
+        };
+        let meeting = match meeting {
+            Meeting::Scattered if narrow || self.is_conditional() => Meeting::Gathered,
             meeting => meeting,
         };
         let instances = self.times(depends);
-        let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
+        let lanes = self.lanes() as f64;
         let machine = &self.target.machine;
-        let narrow = self.kernel.buffers[buffer].dtype.bits() < 32;
         self.packed &= matches!(
             meeting,
             Meeting::One | Meeting::Vectors | Meeting::Unaligned | Meeting::Transposed(_)
@@ -167,6 +176,11 @@ impl Walk<'_> {
                 work.permutes = instances * (vectors as f64 + 1.0);
                 let bytes = self.kernel.buffers[buffer].dtype.bits() == 8;
                 work.arithmetic = if bytes { instances * LOOKED_UP } else { 0.0 };
+            }
+            Meeting::Scattered => {
+                work.scalar_loads = instances * lanes;
+                // Short registers, of which two are made one at once.
+                work.permutes = instances * lanes / 2.0;
             }
             Meeting::Gathered | Meeting::Tuples(_) => {
                 work.gathers = instances * lanes * machine.cycles_of_gather;
@@ -224,7 +238,7 @@ impl Walk<'_> {
             (meeting, None) => meeting,
         };
         let instances = self.instances(u64::MAX);
-        let lanes = self.vector().map_or(1.0, |vector| vector.lanes.min(vector.extent) as f64);
+        let lanes = self.lanes() as f64;
         match meeting {
             Meeting::One => work.scalar_stores = instances,
             Meeting::Vectors => work.stores = instances,
@@ -243,6 +257,7 @@ impl Walk<'_> {
             | Meeting::Wrapped
             | Meeting::Spread
             | Meeting::Permuted(_)
+            | Meeting::Scattered
             | Meeting::Gathered
             | Meeting::Apart => {
                 (work.scalar_stores, work.permutes) = (instances * lanes, instances * lanes);
@@ -300,10 +315,24 @@ impl Walk<'_> {
         })
     }
 
+    /// Lanes of a vector of the straight code that are used.
+    fn lanes(&self) -> i64 {
+        self.vector().map_or(1, |vector| vector.lanes.min(vector.extent))
+    }
+
     /// Whether guards tell the turns of a loop that is written out apart.
     fn turns_differ(&self) -> bool {
         let mut written_out = self.straight().filter(|(_, it)| it.kind == Kind::WrittenOut);
         written_out.any(|(_, around)| self.guarded.contains(&around.variable))
+    }
+
+    /// Whether conditions around are known only while running.
+    fn is_conditional(&self) -> bool {
+        let runs = |symbol: &SymbolId| {
+            let own = |around: &&super::Around| around.variable == *symbol;
+            self.around.iter().find(own).is_some_and(|around| !around.is_straight())
+        };
+        self.guarded.iter().any(runs)
     }
 
     /// How an access meets memory; what it brings is noted.
@@ -337,13 +366,13 @@ impl Walk<'_> {
         let own = self.around.iter().zip(&motions).skip(self.around.len() - straight);
         let values = self.at_values(buffer, &index);
         let (mut along, mut spread) = (None, false);
-        let (mut columns, mut wrapped) = (None, false);
+        let (mut columns, mut wrapped, mut known) = (None, false, true);
         for (around, motion) in own {
             match around.kind {
                 Kind::Vector => {
-                    let whole = index.iter().all(|axis| walks_whole_blocks(axis, around.variable));
-                    let apart = if whole { *motion } else { Motion::Irregular };
-                    wrapped = !whole && motion.is_run_of(around.lanes);
+                    known = index.iter().all(|axis| walks_whole_blocks(axis, around.variable));
+                    let apart = if known { *motion } else { Motion::Irregular };
+                    wrapped = !known && motion.is_run_of(around.lanes);
                     let motion = apart;
                     spread = access.is_spread(motion, around.variable, around.lanes);
                     along = Some((self.in_tuples(motion, &index), around.lanes));
@@ -372,13 +401,18 @@ impl Walk<'_> {
                 }
             }
             Some(_) if wrapped => Meeting::Wrapped,
-            Some((Motion::Steady { stride: 2, block: None }, _)) => Meeting::EverySecond,
+            Some((Motion::Steady { stride: 2, block: None }, _))
+                if self.lanes() >= EVERY_SECOND =>
+            {
+                Meeting::EverySecond
+            }
             Some(_) if spread => Meeting::Spread,
             Some(other) => match (columns, other) {
                 (Some(columns), (Motion::Steady { block: None, .. }, _)) => {
                     Meeting::Transposed(columns)
                 }
-                (None, (Motion::Steady { block: None, .. }, _)) => Meeting::Gathered,
+                (None, (Motion::Steady { block: None, .. }, _)) => Meeting::Scattered,
+                _ if known => Meeting::Scattered,
                 _ => Meeting::Apart,
             },
         }
