@@ -1,11 +1,11 @@
 """JAX's own tests on the plugin, against the platform that jaxlib brings.
 
-usage: jax_tests.py CHECKOUT LIBRARY [--share S] [--cases N] [--seconds T] [--only FILE,...] [--no-oracle] [--name NAME]
+usage: jax_tests.py CHECKOUT LIBRARY [--share S] [--behind B] [--cases N] [--seconds T] [--only FILE,...] [--no-oracle] [--name NAME]
 
 CHECKOUT is JAX's repository at the tag of the version that is installed, LIBRARY the plugin's
 (`cargo build --release -p tilewright-pjrt`). S of each file's tests are run, drawn by their names,
-with N generated cases each; a file that takes longer than T seconds is cut there. Needs jax,
-pytest, pytest-timeout and absl-py.
+those behind the first B of them, with N generated cases each; a file that takes longer than T
+seconds is cut there. Needs jax, pytest, pytest-timeout and absl-py.
 
 A test counts where it passes on jaxlib's CPU. Leaves results/NAME.json and results/NAME.md:
 per file what passes, fails, crashes and hangs, and the failures by reason.
@@ -32,8 +32,9 @@ DRAWING = '''
 import hashlib, json, os
 
 def pytest_collection_modifyitems(items):
-    share = float(os.environ["SHARE"])
-    drawn = lambda item: int(hashlib.md5(item.nodeid.encode()).hexdigest()[:6], 16) < share * 2**24
+    first, share = float(os.environ["BEHIND"]), float(os.environ["SHARE"])
+    place = lambda item: int(hashlib.md5(item.nodeid.encode()).hexdigest()[:6], 16) / 2**24
+    drawn = lambda item: first <= place(item) < first + share
     items[:] = [item for item in items if drawn(item)]
 
 def put(entry):
@@ -59,6 +60,7 @@ def run(file, platform, options, folder):
     environment = os.environ | {
         "JAX_PLATFORMS": platform,
         "JAX_NUM_GENERATED_CASES": str(options.cases),
+        "BEHIND": str(options.behind),
         "SHARE": str(options.share),
         "OUTCOMES": str(outcomes),
         "PYTHONPATH": os.pathsep.join([str(ROOT / "crates/pjrt/python"), str(folder)]),
@@ -102,6 +104,7 @@ def main():
     parser.add_argument("checkout", type=Path)
     parser.add_argument("library", type=Path)
     parser.add_argument("--share", type=float, default=0.1)
+    parser.add_argument("--behind", type=float, default=0)
     parser.add_argument("--cases", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=900)
     parser.add_argument("--only", default=",".join(FILES))

@@ -50,7 +50,7 @@ fn write_out(rewriter: &mut Rewriter<'_>, id: NodeId) -> Built<Option<Vec<ValueI
     if rewriter.source.nodes[id].regions.is_empty() {
         return Ok(number(rewriter, id).map(|value| vec![value]));
     }
-    if !is_free(rewriter.source, id) {
+    if !is_free(rewriter.source, id) || !may_be_known(rewriter, id) {
         return Ok(None);
     }
     let before = rewriter.clone();
@@ -68,6 +68,26 @@ fn write_out(rewriter: &mut Rewriter<'_>, id: NodeId) -> Built<Option<Vec<ValueI
     }
     *rewriter = before;
     Ok(None)
+}
+
+/// Whether a node is worth the attempt, which keeps a copy of all that has been made so far.
+fn may_be_known(rewriter: &Rewriter<'_>, id: NodeId) -> bool {
+    let source = rewriter.source;
+    match &source.nodes[id].op {
+        Op::If { .. } => {
+            let chooses = rewriter.operands(id)[0];
+            condition(rewriter, chooses).is_some() || is_cheap(source, id)
+        }
+        Op::Scan { .. } => turns_written_out(rewriter, id).is_some(),
+        _ => true,
+    }
+}
+
+/// The turns of a counted loop that are written out, if they are.
+fn turns_written_out(rewriter: &Rewriter<'_>, id: NodeId) -> Option<usize> {
+    let Op::Scan { trip_count, .. } = rewriter.op(id) else { return None };
+    let turns = trip_count.as_constant().and_then(|turns| usize::try_from(turns).ok());
+    turns.filter(|turns| (1..=most_turns(rewriter.source, id)).contains(turns))
 }
 
 /// Whether nothing is assumed of the symbols that a node defines.
@@ -161,12 +181,8 @@ fn is_cheap(function: &Function, id: NodeId) -> bool {
 /// The turns of a counted loop behind each other.
 fn counted(rewriter: &mut Rewriter<'_>, id: NodeId) -> Built<Option<Vec<ValueId>>> {
     let source = rewriter.source;
-    let Op::Scan { trip_count, carried: states, reverse } = rewriter.op(id) else {
-        return Ok(None);
-    };
-    let turns = trip_count.as_constant().and_then(|turns| usize::try_from(turns).ok());
-    let most = most_turns(source, id);
-    let Some(turns) = turns.filter(|turns| (1..=most).contains(turns)) else { return Ok(None) };
+    let Op::Scan { carried: states, reverse, .. } = source.nodes[id].op else { return Ok(None) };
+    let Some(turns) = turns_written_out(rewriter, id) else { return Ok(None) };
     let region = source.nodes[id].regions[0];
     let operands = rewriter.operands(id);
     let (mut carried, scanned) = (operands[..states].to_vec(), &operands[states..]);

@@ -222,14 +222,20 @@ impl<'a> Frames<'a> {
         choice
     }
 
-    /// Whether a value can be made in a frame. A contraction keeps its vector axis last.
+    /// Whether a value can be made in a frame. A contraction has an axis last that serves vectors:
+    /// that which it has, or another along which an operand lies in one piece.
     fn is_allowed(&self, value: ValueId, frame: &[usize]) -> bool {
-        let Some(Node { op: Op::Contract { .. }, .. }) = self.definition(value) else {
+        let Some(Node { op: Op::Contract { space, .. }, operands, .. }) = self.definition(value)
+        else {
             return true;
         };
         let shape = self.shape(value);
-        let last = frame.iter().rev().find(|&&axis| !shape[axis].is_one());
-        last.copied() == permutation::last_long(shape)
+        let last = frame.iter().rev().copied().find(|&axis| !shape[axis].is_one());
+        let lies_along = |axis: usize| {
+            let mut operands = operands.iter().enumerate();
+            operands.any(|(number, &it)| space.is_contiguous(number, self.shape(it), axis))
+        };
+        last == permutation::last_long(shape) || last.is_some_and(lies_along)
     }
 
     /// The frames that a value in a frame asks of the operands of its node.

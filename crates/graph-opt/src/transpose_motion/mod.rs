@@ -7,7 +7,8 @@
 //! each value is kept (`frames`), makes every node anew in the frame of its result (`transfer`),
 //! and leaves it to the rules to join what transposes are left. Reductions and contractions read
 //! any frame; the result of a reduction follows its operand, that of a contraction keeps its last
-//! axis last, which formats have chosen.
+//! axis last, which formats have chosen, or has another last along which an operand lies in one
+//! piece.
 //!
 //! The result is kept only if fewer elements are transposed at run time than before, and then the
 //! pass starts again, so it never adds work, ends, and does nothing the second time. Run after
