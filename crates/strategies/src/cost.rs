@@ -69,6 +69,8 @@ impl Cost {
             guarded: Vec::new(),
             packed: false,
             copied: false,
+            stored: Vec::new(),
+            drains: false,
             traffic: Traffic::default(),
         };
         let straight = walk.block(&kernel.body);
@@ -160,6 +162,9 @@ struct Straight {
     work: Work,
     /// Cycles that a sum waits for the one before it, at least, each time the block is run.
     wait: f64,
+    /// Whether a load waits until what was stored just before has left the processor, and with it
+    /// all that came before.
+    drains: bool,
 }
 
 impl Straight {
@@ -175,6 +180,7 @@ impl Straight {
         self.instructions += other.instructions;
         self.work.then(&other.work);
         self.wait = self.wait.max(other.wait);
+        self.drains |= other.drains;
     }
 
     /// Cycles of a serial loop with so many turns. Turns that do not wait for each other overlap,
@@ -184,7 +190,10 @@ impl Straight {
         let busy = self.busy + work + TURN;
         let instructions = self.instructions + self.work.count() + OF_A_TURN;
         let alone = self.cycles + work + self.work.latency + TURN;
-        let seen = (instructions / target.machine.looks_ahead).min(1.0);
+        let seen = match self.drains {
+            true => 1.0,
+            false => (instructions / target.machine.looks_ahead).min(1.0),
+        };
         let turn = busy.max(alone * seen).max(self.wait + TURN);
         Straight {
             cycles: LOOP + extent * turn,
@@ -212,6 +221,11 @@ struct Walk<'a> {
     packed: bool,
     /// Whether what is stored is what is loaded, as it is.
     copied: bool,
+    /// Buffers in scratch memory that were stored to in this turn, in straight code, and where
+    /// along the last axis vectors of them begin.
+    stored: Vec<(BufferId, Expr)>,
+    /// Whether one of them was loaded across where they begin.
+    drains: bool,
     traffic: Traffic,
 }
 
@@ -219,7 +233,9 @@ impl Walk<'_> {
     fn block(&mut self, block: &[Stmt]) -> Straight {
         let mut all = Straight::default();
         for stmt in block {
-            all.add(&self.statement(stmt));
+            let mut found = self.statement(stmt);
+            found.drains |= std::mem::take(&mut self.drains);
+            all.add(&found);
         }
         all
     }
@@ -271,6 +287,7 @@ impl Walk<'_> {
                 if let Scope::Scratch = self.kernel.buffers[*buffer].scope {
                     // What is read next.
                     work.latency += self.target.machine.store_to_load;
+                    self.stored.extend(self.beginning(index).map(|place| (*buffer, place)));
                 }
                 Straight::of(work)
             }
@@ -304,6 +321,7 @@ impl Walk<'_> {
         if around.is_straight() {
             return body;
         }
+        self.stored.clear();
         body.turns(extent as f64, self.target)
     }
 

@@ -123,6 +123,36 @@ impl Walk<'_> {
         lets.fold(found, |found, symbol| found | self.depends[symbol])
     }
 
+    /// Where a vector begins along the last axis.
+    pub(super) fn beginning(&self, index: &[Expr]) -> Option<Expr> {
+        let vectors = self.around.iter().filter(|around| around.kind == Kind::Vector);
+        let vectors: Vec<SymbolId> = vectors.map(|around| around.variable).collect();
+        let first = |symbol: SymbolId| vectors.contains(&symbol).then_some(Expr::ZERO);
+        index.last().map(|last| last.substitute(&mut { first }))
+    }
+
+    /// Whether vectors that are loaded begin elsewhere than those that were stored in the same turn:
+    /// what lies in several stores is not handed on, but has to reach the cache first.
+    fn crosses_stores(&self, buffer: BufferId, index: &[Expr]) -> bool {
+        let Some(own) = self.beginning(index) else { return false };
+        let lanes = self.lanes();
+        let is_whole = |elements: i64| elements % lanes == 0;
+        let written_out = |symbol: SymbolId| {
+            let found = self.around.iter().find(|around| around.variable == symbol);
+            found.is_some_and(|around| around.kind == Kind::WrittenOut)
+        };
+        self.stored.iter().filter(|(stored, _)| *stored == buffer).any(|(_, place)| {
+            let apart = &own - place;
+            match apart.as_constant() {
+                Some(elements) => !is_whole(elements),
+                None => apart.symbols().into_iter().any(|symbol| {
+                    let step = apart.linear_coefficient(symbol);
+                    written_out(symbol) && step.is_some_and(|step| !is_whole(step))
+                }),
+            }
+        })
+    }
+
     /// The work of a load.
     pub(super) fn load(&mut self, buffer: BufferId, index: &[Expr]) -> (Work, Depends) {
         let depends =
@@ -153,7 +183,10 @@ impl Walk<'_> {
         match meeting {
             Meeting::One => work.scalar_loads = instances,
             Meeting::Vectors => work.loads = instances,
-            Meeting::Unaligned => work.loads = instances * machine.unaligned_load,
+            Meeting::Unaligned => {
+                work.loads = instances * machine.unaligned_load;
+                self.drains |= self.crosses_stores(buffer, index);
+            }
             Meeting::Wrapped => {
                 work.loads = 2.0 * instances;
                 work.permutes = instances;
