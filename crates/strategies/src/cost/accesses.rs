@@ -131,7 +131,7 @@ impl Walk<'_> {
         index.last().map(|last| last.substitute(&mut { first }))
     }
 
-    /// Whether vectors that are loaded begin elsewhere than those that were stored in the same turn:
+    /// Whether vectors that are loaded begin elsewhere than those that were stored in this turn:
     /// what lies in several stores is not handed on, but has to reach the cache first.
     fn crosses_stores(&self, buffer: BufferId, index: &[Expr]) -> bool {
         let Some(own) = self.beginning(index) else { return false };
