@@ -90,6 +90,12 @@ impl Machine {
         self.instructions_per_cycle <= 1.0
     }
 
+    /// Lines that a set of the first-level cache keeps.
+    #[must_use]
+    pub fn ways(&self) -> f64 {
+        self.l1.bytes as f64 / self.set_bytes as f64
+    }
+
     /// What a fused multiply-add takes.
     #[must_use]
     pub fn multiply_add(&self) -> InstructionCost {

@@ -23,6 +23,7 @@ use base::SecondaryMap;
 use loops::{BufferId, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt};
 use sym::{Expr, SymbolId};
 
+use crate::structure::is_guard;
 use traffic::Traffic;
 use work::Work;
 
@@ -140,6 +141,8 @@ struct Around {
     lanes: i64,
     /// It is the so manieth loop of the kernel.
     number: usize,
+    /// Conditions tell its turns, which are written out, apart.
+    differs: bool,
 }
 
 impl Around {
@@ -313,7 +316,9 @@ impl Walk<'_> {
             }
             _ => 1,
         };
-        let around = Around { variable: found.variable, extent, kind, lanes, number: self.loops };
+        let (variable, number) = (found.variable, self.loops);
+        let differs = kind == Kind::WrittenOut && is_guard(&found.body, variable);
+        let around = Around { variable, extent, kind, lanes, number, differs };
         self.loops += 1;
         self.around.push(around);
         let body = self.block(&found.body);

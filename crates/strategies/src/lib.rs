@@ -13,6 +13,7 @@ mod across;
 mod ahead;
 mod axes;
 mod blocks;
+mod borders;
 mod choice;
 mod copied;
 mod cost;

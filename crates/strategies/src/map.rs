@@ -9,7 +9,7 @@
 use backend::Target;
 use loops::visit::{Effect, walk};
 use loops::{Kernel, ScalarExpr, Scope, Stmt};
-use schedule::Schedule;
+use schedule::{Schedule, Tail};
 use tensor::DType;
 
 use crate::fuse::fuse_neighbours;
@@ -93,12 +93,18 @@ fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<
         return tuples(hand, nest, vector, other, target);
     }
     if let Some(other) = transposed(nest, vector) {
-        return transpose(hand, nest, vector, other, once);
+        return transpose(hand, nest, (vector, other), once, target);
     }
     let mut outer = names;
-    let name = outer.remove(vector);
-    hand.reorder(&[outer.clone(), vec![name.clone()]].concat())?;
+    let mut name = outer.remove(vector);
     let lanes = lanes(hand, nest, target, &nest.loops[vector]);
+    // None of the rows, one after the other, ends within a vector.
+    if let Some(row) = row_of_several(nest, vector, lanes) {
+        let (rows, row) = hand.split(&name, row, Tail::Exact)?;
+        outer.extend(rows);
+        name = row;
+    }
+    hand.reorder(&[outer.clone(), vec![name.clone()]].concat())?;
     let width = if nest.uses >= MANY_USES { lanes } else { VECTORS * lanes };
     let (split, inner) = match outer.is_empty() {
         // Blocks that overlap could not be shared among workers.
@@ -118,6 +124,20 @@ pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
         let loop_at = &nest.loops[at];
         (nest.loads().filter(|access| access.motion(loop_at).is_vector()).count(), at)
     })
+}
+
+/// Elements of a row of which the vector loop walks several, if loads are contiguous in each and
+/// it fills vectors.
+fn row_of_several(nest: &Nest, vector: usize, lanes: i64) -> Option<i64> {
+    let along = &nest.loops[vector];
+    let mut rows = nest.loads().filter_map(|access| match access.motion(along) {
+        Motion::Steady { stride: 1, block } => block,
+        _ => None,
+    });
+    let row = rows.next()?;
+    let whole = row >= lanes && row < along.extent && along.extent % row == 0;
+    let plain = !along.is_free() && !nest.guards.contains(&along.variable);
+    (whole && plain && rows.all(|other| other == row)).then_some(row)
 }
 
 /// The longest loop along which all loads are contiguous and stores lie apart, where what is
@@ -224,24 +244,58 @@ pub(super) fn transposing_tiles(
     hand.unroll(&loaded_inner)
 }
 
+/// Where what is stored along the vector loop fills no line: the loop along which it goes on, and
+/// whether rows of the result lie so far apart that their lines share a set of the cache.
+fn next_in_row(
+    hand: &Hand<'_>,
+    nest: &Nest,
+    (vector, other): (usize, usize),
+    target: &Target,
+) -> Option<(usize, bool)> {
+    let mut writes = nest.writes();
+    let (write, None) = (writes.next()?, writes.next()) else { return None };
+    let along = &nest.loops[vector];
+    let element = i64::from(hand.kernel().buffers[write.buffer].dtype.bits()) / 8;
+    let machine = &target.machine;
+    let goes_on = Motion::Steady { stride: along.extent, block: None };
+    let fits = |at: &usize| {
+        let own = &nest.loops[*at];
+        ![vector, other].contains(at) && own.extent > 1 && write.motion(own) == goes_on
+    };
+    let next = (0..nest.loops.len()).find(fits)?;
+    let share_a_set = match write.motion(&nest.loops[other]) {
+        Motion::Steady { stride, .. } => stride * element % machine.set_bytes == 0,
+        _ => false,
+    };
+    (along.extent * element < machine.line_bytes).then_some((next, share_a_set))
+}
+
 /// Tiles of both loops, so that lines of both sides are used whole.
 fn transpose(
     hand: &mut Hand<'_>,
     nest: &Nest,
-    vector: usize,
-    other: usize,
+    (vector, other): (usize, usize),
     once: bool,
+    target: &Target,
 ) -> Result<String, Refused> {
     let name = |at: usize| nest.loops[at].name.clone();
     let (vector_outer, vector_inner) = hand.split_whole(&name(vector), TILE)?;
     let extents = [vector, other].map(|at| nest.loops[at].extent);
     let wide = copies_bytes(hand.kernel()) && extents[0] >= TILE && extents[1] >= 2 * TILE;
-    let side = if wide { 2 * TILE } else { TILE };
+    let next = next_in_row(hand, nest, (vector, other), target);
+    let side = match next {
+        // Lines of rows that share a set are filled before others drive them out.
+        Some((_, true)) => target.machine.ways() as i64,
+        _ if wide => 2 * TILE,
+        _ => TILE,
+    };
     let (other_outer, other_inner) = hand.split_whole(&name(other), side)?;
-    let rest = (0..nest.loops.len()).filter(|at| *at != vector && *at != other).map(name);
+    let next = next.map(|(next, _)| next);
+    let rest = (0..nest.loops.len()).filter(|&at| at != vector && at != other && Some(at) != next);
+    let (rest, next) = (rest.map(name), next.map(name));
     let outer: Vec<String> = match nest.loops[other].extent <= side {
-        true => vector_outer.into_iter().chain(rest).chain(other_outer).collect(),
-        false => rest.chain(other_outer).chain(vector_outer).collect(),
+        true => vector_outer.into_iter().chain(rest).chain(other_outer).chain(next).collect(),
+        false => rest.chain(other_outer).chain(vector_outer).chain(next).collect(),
     };
     let inner = vec![other_inner.clone(), vector_inner.clone()];
     hand.reorder(&[outer.clone(), inner].concat())?;

@@ -17,7 +17,7 @@ use crate::hand::Hand;
 use crate::naive::{Naive, ProducerKind};
 use crate::point::Point;
 use crate::roofline::Roofline;
-use crate::{across, ahead, blocks, dots, lines, map, plain, rows, tile};
+use crate::{across, ahead, blocks, borders, dots, lines, map, plain, rows, tile};
 
 /// What may be asked of strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -210,6 +210,7 @@ fn attempt(
     };
     ahead::streams(&mut schedule, given, target)?;
     Hand::new(&mut schedule).simplify()?;
+    borders::cut(&mut schedule, target);
     if needs_expansion(schedule.kernel()) {
         schedule.expand_functions().map_err(|error| error.message)?;
     }

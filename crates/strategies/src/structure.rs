@@ -459,7 +459,8 @@ pub(super) fn changes(block: &[Stmt], variable: SymbolId) -> BTreeSet<i64> {
     found
 }
 
-fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
+/// Visits all conditions in a block, of statements and of values.
+pub(super) fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
     walk(block, &mut |stmt| {
         if let Stmt::If { conditions, .. } = stmt {
             conditions.iter().for_each(&mut *visit);

@@ -726,6 +726,9 @@ impl Selector<'_> {
     ) {
         let dtype = self.kernel.buffers[buffer].dtype;
         let raw = self.raw_of(value, dtype);
+        if self.store_one_by_one(address, step, raw, mask) {
+            return;
+        }
         let indices: Vec<u64> = (0..raw.lanes as i64).map(|lane| (lane * step) as u64).collect();
         let index = self.lane_constants(&indices, Lane::I32);
         let index = self.register(index);

@@ -1,5 +1,5 @@
 //! Elements at constant distances: one load each, put side by side in registers, instead of a
-//! gather, which takes more than twice as long.
+//! gather, which takes more than twice as long; and one store each instead of a scatter.
 //!
 //! ```text
 //! for j < 16 vector { .. = in[9 * j] }
@@ -73,6 +73,40 @@ impl Selector<'_> {
             _ => return None,
         };
         Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
+    }
+
+    /// Stores lanes of 4 or 8 bytes that are on, each so many bytes behind the one before; false if
+    /// a mask is not known or a place is too far off.
+    pub(super) fn store_one_by_one(
+        &mut self,
+        address: MemoryOperand,
+        step: i64,
+        raw: Vector,
+        mask: Mask,
+    ) -> bool {
+        let Mask::Constant(on) = mask else { return false };
+        let last = i64::from(on.checked_ilog2().unwrap_or(0));
+        let end =
+            step.checked_mul(last).and_then(|end| end.checked_add(address.displacement.into()));
+        if end.is_none_or(|end| i32::try_from(end).is_err()) {
+            return false;
+        }
+        let whole = register_type(raw.lane, raw.lanes).vector_bytes() / raw.lane.bytes();
+        let mut parts = vec![Vector { lanes: whole, ..raw }];
+        let is_long = |part: &Vector| part.lanes * part.lane.bytes() > SHORT;
+        while parts.iter().any(is_long) {
+            let halves = |part: Vector| [self.lower_half(part), self.upper_half(part)];
+            parts = parts.into_iter().flat_map(halves).collect();
+        }
+        let each = SHORT / raw.lane.bytes();
+        for at in (0..raw.lanes).filter(|at| on >> at & 1 == 1) {
+            let element = self.extract_lane(parts[at / each], at % each);
+            let value = self.register(element);
+            let displacement = address.displacement + (at as i64 * step) as i32;
+            let store = Inst::new(Opcode::StoreLane, raw.lane, &[value]);
+            self.builder.effect(store.address(MemoryOperand { displacement, ..address }));
+        }
+        true
     }
 
     /// Registers side by side in pairs, each by an instruction like `inst` that gives a register

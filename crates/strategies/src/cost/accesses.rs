@@ -267,6 +267,7 @@ impl Walk<'_> {
             return work;
         }
         let meeting = match (self.meet(buffer, index, true), self.tuples(buffer, index)) {
+            (Meeting::Transposed(_), _) if self.turns_differ() => Meeting::Scattered,
             (_, Some(elements)) => Meeting::Tuples(elements),
             (meeting, None) => meeting,
         };
@@ -355,8 +356,7 @@ impl Walk<'_> {
 
     /// Whether guards tell the turns of a loop that is written out apart.
     fn turns_differ(&self) -> bool {
-        let mut written_out = self.straight().filter(|(_, it)| it.kind == Kind::WrittenOut);
-        written_out.any(|(_, around)| self.guarded.contains(&around.variable))
+        self.straight().any(|(_, around)| around.differs)
     }
 
     /// Whether conditions around are known only while running.

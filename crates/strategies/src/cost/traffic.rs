@@ -13,6 +13,9 @@ use smallvec::SmallVec;
 /// Bytes side by side from which on the processor reads ahead as well as it can.
 const STREAM: f64 = 512.0;
 
+/// Cycles that a store waits whose line others have driven out of the set that they share.
+const DRIVEN_OUT: f64 = 11.0;
+
 /// Lines that may lie between runs which it reads ahead as one.
 const BETWEEN: f64 = 2.0;
 
@@ -30,6 +33,8 @@ struct Record {
     /// Bytes touched by everything inside of the first so many loops: the first entry is that of
     /// the kernel, the last one that of a single element.
     footprint: Vec<f64>,
+    /// The most lines of these that share a set of the first-level cache.
+    crowd: Vec<f64>,
     /// Bytes side by side.
     run: f64,
 }
@@ -92,6 +97,24 @@ impl Met {
         met
     }
 
+    /// Lines that share a set of the first-level cache: those of loops whose steps are whole lines,
+    /// each of which comes back to a set after so many turns.
+    fn crowd(steps: &[Step], element: f64, machine: &Machine) -> f64 {
+        let of = |step: &Step| {
+            let bytes = (step.stride.unwrap_or(0).unsigned_abs() as f64 * element) as i64;
+            if bytes < machine.line_bytes {
+                return 1.0;
+            }
+            let (mut common, mut rest) = (machine.set_bytes, bytes);
+            while rest > 0 {
+                (common, rest) = (rest, common % rest);
+            }
+            let period = machine.set_bytes / common.max(machine.line_bytes);
+            (step.block.unwrap_or(step.turns) as f64 / period as f64).max(1.0)
+        };
+        steps.iter().map(of).product()
+    }
+
     /// Bytes side by side, of elements of so many bytes: of runs with little between them nearly
     /// every line is met.
     fn streamed(&self, element: f64, line: f64) -> f64 {
@@ -115,6 +138,16 @@ impl Met {
         };
         self.count / self.run * lines
     }
+}
+
+/// What an access brings to a level.
+#[derive(Clone, Copy, Debug, Default)]
+struct Brought {
+    bytes: f64,
+    /// Whether all accesses that meet the same buffer in the same turns cover it.
+    covers: bool,
+    /// Whether lines come again that others have driven out of the set that they share.
+    again: bool,
 }
 
 /// All accesses of a kernel to memory.
@@ -147,6 +180,8 @@ impl Traffic {
         let bytes = |met: &Met| met.bytes(element, line).min(whole.max(line));
         let met: Vec<Met> = (0..=steps.len()).map(|depth| Met::by(&steps[depth..])).collect();
         let footprint: Vec<f64> = met.iter().map(bytes).collect();
+        let crowd = |depth: usize| Met::crowd(&steps[depth..], element, machine);
+        let crowd = (0..=steps.len()).map(crowd).collect();
         self.kernel.add((buffer, writes), footprint[0], whole);
         for (depth, step) in steps.iter().enumerate() {
             if self.turns.len() <= step.number {
@@ -161,6 +196,7 @@ impl Traffic {
             path: steps.iter().map(|step| step.number).collect(),
             turns: steps.iter().map(|step| step.turns as f64).collect(),
             footprint,
+            crowd,
             run: met[0].streamed(element, line),
         });
     }
@@ -176,16 +212,25 @@ impl Traffic {
             (&machine.l3, &machine.memory),
         ];
         let [mut total, mut ahead] = [0.0; 2];
+        let line = machine.line_bytes as f64;
         for record in &self.records {
             let mut streams = record.run >= STREAM;
+            let mut number = 0;
             let cycles = levels.map(|(keeps, from)| {
-                let (bytes, covers) = self.brought(record, keeps);
+                let ways = if number == 0 { machine.ways() } else { f64::INFINITY };
+                number += 1;
+                let Brought { bytes, covers, again } = self.brought(record, keeps, ways);
                 streams |= covers && record.whole >= STREAM;
-                (bytes, from)
+                (bytes, from, again)
             });
-            let cycles = cycles.into_iter().enumerate().map(|(number, (bytes, from))| {
+            let cycles = cycles.into_iter().enumerate().map(|(number, (bytes, from, again))| {
                 let reads = if number == 2 && streams { streamed } else { from.reads };
-                bytes / if record.writes { from.writes.min(reads) } else { reads }
+                bytes
+                    / match record.writes {
+                        true if again => line / DRIVEN_OUT,
+                        true => from.writes.min(reads),
+                        false => reads,
+                    }
             });
             let (sum, most) =
                 cycles.fold((0.0, 0.0), |(sum, most): (f64, f64), own| (sum + own, most.max(own)));
@@ -201,27 +246,30 @@ impl Traffic {
         of.map(|(_, bytes)| *bytes).sum()
     }
 
-    /// Bytes that an access brings to a level in a run of the kernel: its share of what all
-    /// accesses bring that meet the same buffer in the same turns. And whether these cover the
-    /// buffer.
-    fn brought(&self, record: &Record, level: &Level) -> (f64, bool) {
-        if level.keeps(self.kernel.bytes()) {
-            return (0.0, false);
+    /// What an access brings to a level, of whose sets each keeps so many lines, in a run of the
+    /// kernel: its share of what all accesses bring that meet the same buffer in the same turns.
+    fn brought(&self, record: &Record, level: &Level, ways: f64) -> Brought {
+        if level.keeps(self.kernel.bytes()) && record.crowd[0] <= ways {
+            return Brought::default();
         }
         let mut bytes = record.footprint[record.path.len()];
+        let mut again = false;
         for (depth, number) in record.path.iter().enumerate().rev() {
-            bytes = match level.keeps(self.turns[*number].bytes()) {
-                true => record.footprint[depth],
-                false => bytes * record.turns[depth],
-            };
+            let each = bytes * record.turns[depth];
+            let keeps = level.keeps(self.turns[*number].bytes());
+            let crowded = keeps && record.crowd[depth + 1] > ways && each > record.footprint[depth];
+            again |= crowded;
+            bytes = if keeps && !crowded { record.footprint[depth] } else { each };
         }
-        let Some(turn) = self.shared(record, level) else { return (bytes, false) };
+        let alone = Brought { bytes, covers: false, again };
+        let Some(turn) = self.shared(record, level).filter(|_| !again) else { return alone };
         let beside = |other: &&Record| {
             (other.buffer, other.writes) == (record.buffer, record.writes)
                 && self.shared(other, level) == Some(turn)
         };
         let all: f64 = self.records.iter().filter(beside).map(|other| other.footprint[0]).sum();
-        (bytes * (record.whole / all).min(1.0), all >= record.whole)
+        let share = (record.whole / all).min(1.0);
+        Brought { bytes: bytes * share, covers: all >= record.whole, again }
     }
 
     /// The outermost loop around an access of which a level keeps what a turn touches.

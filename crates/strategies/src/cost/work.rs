@@ -277,7 +277,11 @@ impl Walk<'_> {
                     let side = self.depends_of(std::slice::from_ref(side));
                     depends = depends.and(Depends::on(side));
                 }
-                let masks = |found: &Condition| if self.masks(found) { MASKING } else { 1.0 };
+                let masks = |found: &Condition| match (self.masks(found), self.runs(found)) {
+                    (true, _) => MASKING,
+                    (false, true) => ASKING,
+                    (false, false) => 1.0,
+                };
                 let each = self.times(depends);
                 work.instructions += conditions.iter().map(masks).sum::<f64>() * each;
                 (work, depends)
@@ -300,14 +304,20 @@ impl Walk<'_> {
         }
     }
 
+    /// Whether it is known only while running whether a condition holds.
+    fn runs(&self, condition: &Condition) -> bool {
+        let contains =
+            |symbol: SymbolId| condition.left.contains(symbol) || condition.right.contains(symbol);
+        let mut around = self.around.iter();
+        around.any(|around| !around.is_straight() && contains(around.variable))
+    }
+
     /// Whether lanes for which a condition holds are known only while running.
     fn masks(&self, condition: &Condition) -> bool {
-        let contains =
-            |symbol: SymbolId| [&condition.left, &condition.right].map(|it| it.contains(symbol));
-        let runs = |around: &super::Around| !around.is_straight();
-        let mut around = self.around.iter();
-        self.vector().is_some_and(|vector| contains(vector.variable).contains(&true))
-            && around.any(|around| runs(around) && contains(around.variable).contains(&true))
+        let sides = [&condition.left, &condition.right];
+        let differs =
+            |vector: super::Around| sides.iter().any(|side| side.contains(vector.variable));
+        self.vector().is_some_and(differs) && self.runs(condition)
     }
 
     /// The work of a scalar function in so many vectors; of an extreme it tells whether one side
@@ -437,6 +447,10 @@ const ROUNDING: f64 = 8.0;
 
 /// Rearrangements that a conversion between widths takes as long as.
 const CONVERSION: f64 = 1.3;
+
+/// Instructions for a condition that is the same for all lanes and known only while running: it is
+/// compared, put together with others, and chooses a mask or an address.
+const ASKING: f64 = 5.0;
 
 /// Instructions for a condition that tells lanes apart and is known only while running: what is the
 /// same for all lanes is brought into their range, spread over them, and compared.
