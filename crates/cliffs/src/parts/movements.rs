@@ -211,8 +211,21 @@ pub(super) fn draw_resize(draw: &mut Draw, model: &ModelBuilder) -> Option<Part>
             2 => (extent / 2).max(1),
             _ => draw.extent().min(96),
         })
+        .zip(&model.shape[2..])
+        .map(|(to, &from)| if mode != "nearest" || is_exact(from, to) { to } else { 2 * from })
         .collect();
     Some(Part::new("resize").word("mode", mode).with("to", &to))
+}
+
+/// Whether the elements nearest below, that of an axis of so many, are the same computed in f32, as
+/// other engines do: places that are whole numbers may come out a little less there.
+fn is_exact(from: i64, to: i64) -> bool {
+    let scale = to as f32 / from as f32;
+    (0..to).all(|at| {
+        let exact = at * from / to;
+        let places = [at as f32 / scale, at as f32 * (from as f32 / to as f32)];
+        places.iter().all(|place| place.floor() as i64 == exact)
+    })
 }
 
 /// Other extents behind the first two axes, by interpolation.
@@ -330,4 +343,18 @@ pub(super) fn expand(model: &mut ModelBuilder, part: &Part) -> Written {
     let shape = model.integers(&shape);
     model.then("Expand", &[shape], Vec::new());
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_that_f32_misses_are_known() {
+        assert!(!is_exact(39, 3) && !is_exact(80, 96));
+        assert!(is_exact(101, 50));
+        assert!(
+            (1..=257).all(|from| is_exact(from, 2 * from) && is_exact(from, (from / 2).max(1)))
+        );
+    }
 }
