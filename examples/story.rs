@@ -1,7 +1,8 @@
 //! Writes a story, word by word, with a small language model of the repository.
 //!
-//!     cargo run --release --example story
-//!     cargo run --release --example story -- 7 "Once upon a time there was a brave"
+//!     cargo run --release -p examples --features stories --example story
+//!     cargo run --release -p examples --features stories --example story -- 7 \
+//!         "Once upon a time there was a brave"
 //!
 //! Arguments: a seed, so that the same story can be told again, and how it begins.
 

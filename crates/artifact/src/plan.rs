@@ -1,17 +1,9 @@
-//! A plan as the procedure that callers call: what stands between the programs of its segments.
+//! A plan as the procedure that callers call: its actions (`graph::PlanActions`) as words, memory
+//! and calls.
 //!
 //! A value is memory of the procedure: where its elements lie, how many bytes and axes they have,
-//! its extents. A list is a vector of values: a sequence, or an optional value, which holds one or
-//! none. What it holds is not copied, and nothing changes a list that is there.
-//!
-//! The caller's memory is divided from both ends while the plan runs: values are made from below,
-//! the rows that loops stack from above. What a turn of a loop makes is given back at its end, but
-//! for what the loop carries and what that holds, which moves down to where the turn began. Symbols
-//! are locals, checked as soon as they have values. What works on values and memory are procedures
-//! of `plan.procedures`.
-
-mod lists;
-mod loops;
+//! its extents. Symbols are locals. What works on values and memory are procedures of
+//! `plan.procedures`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,12 +11,14 @@ use backend::procedure::{
     Action, AreaId, Callee, LocalId, MemoryWidth, Procedure, Word, WordOperator,
 };
 use backend_c::Interface;
-use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, UNSUPPORTED_TYPE};
-use base::{Diagnostic, Diagnostics, FunctionId, Id};
-use graph::{Assumption, Function, NodeId, Op, RegionId, Type, ValueId};
+use base::{Diagnostics, FunctionId, Id};
+use graph::{
+    Assumption, Function, ListOperation, PlanAction, PlanActions, PlanCondition, PlanLoop,
+    PlanNumber, PlanPlace, ValueId,
+};
 use program::Fault;
-use sym::{Expr, SymbolId};
-use tensor::DType;
+use sym::Expr;
+use tensor::{DType, Kind};
 
 use crate::entry::{Bases, aligned, check_values, field};
 use crate::steps::{ProgramCode, free_symbols};
@@ -99,7 +93,9 @@ pub(crate) fn plan_entry(
     most_turns: u64,
 ) -> base::Result<(Procedure, PlanPorts)> {
     let function = plan.function;
-    let ports = ports(function, interface.inputs.len())?;
+    let checks = plan.segments.iter().map(|(&id, segment)| (id, &segment.checks[..])).collect();
+    let actions = PlanActions::of(function, interface.inputs.len(), &checks)?;
+    let ports = ports(function, &actions);
     let mut writer = ProcedureWriter::new(name, &["arguments"]);
     writer.procedure.is_exported = true;
     let arguments = writer.parameter(0);
@@ -120,91 +116,51 @@ pub(crate) fn plan_entry(
     let weights = writer.local("weights", weights);
     let constants = writer.local("constants", constants);
     let inputs = writer.local("inputs", (arguments.clone() + field::INPUTS).load());
-    let outputs = writer.local("outputs", (arguments + field::OUTPUTS).load());
+    let outputs = writer.local("outputs", (arguments.clone() + field::OUTPUTS).load());
     let symbol_locals: Vec<LocalId> =
         function.symbols.values().map(|symbol| writer.procedure.local(&symbol.name)).collect();
-    let most = |it: usize| {
-        plan.function
-            .nodes
-            .values()
-            .map(|node| if it == 0 { node.operands.len() } else { node.results.len() })
-            .max()
-            .unwrap_or(0) as u64
-    };
-    let operands = writer.procedure.area("operands", 8 * most(0));
-    let results = writer.procedure.area("results", 8 * most(1));
+    for (number, symbol) in actions.free.iter().enumerate() {
+        let place = arguments.clone() + (field::EXTENTS + 8 * number as i64);
+        writer.set(symbol_locals[symbol.index()], place.load());
+    }
+    let most = |counts: &mut dyn Iterator<Item = usize>| 8 * counts.max().unwrap_or(0) as u64;
+    let nodes = || function.nodes.values();
+    let operands = most(&mut nodes().map(|node| node.operands.len()));
+    let operands = writer.procedure.area("operands", operands);
+    let results = most(&mut nodes().map(|node| node.results.len()));
+    let results = writer.procedure.area("results", results);
     let mut plans = PlanWriter {
         writer,
         function,
         plan,
         segments: symbols,
+        interface,
         each: HEAD + 8 * ports.axes as i64,
         areas: BTreeMap::new(),
         symbols: symbol_locals,
-        known: BTreeSet::new(),
+        loops: Vec::new(),
         region,
         turns,
         tables: [operands, results],
+        ports: [inputs, outputs],
         fixed: [weights, constants, workers],
         most_turns,
     };
-    plans.head(&ports, interface, inputs)?;
-    plans.nodes(function.body)?;
-    for (number, &value) in function.results().iter().enumerate() {
-        let source = plans.value(value);
-        let destination = Word::from(outputs) + plans.each * number as i64;
-        plans.copy_value(destination, source);
-    }
+    plans.actions(&actions.actions)?;
     plans.writer.push(Action::Return(0.into()));
     Ok((plans.writer.finish(), ports))
 }
 
-/// The free extents of the inputs, and shapes for readers.
-fn ports(function: &Function, inputs: usize) -> base::Result<PlanPorts> {
-    let mut free: Vec<SymbolId> = Vec::new();
-    let mut found = Diagnostics::new();
-    let mut ports = PlanPorts::default();
-    let names = |symbol| function.symbol_name(symbol);
-    let shape_text = |value: ValueId| {
-        let extents = function.ty(value).exprs();
-        let texts: Vec<String> =
-            extents.iter().map(|extent| extent.display(&names).to_string()).collect();
+/// What callers see of a plan: names of the free extents, and shapes for readers.
+fn ports(function: &Function, actions: &PlanActions<'_>) -> PlanPorts {
+    let shape_text = |&value: &ValueId| {
+        let names = |symbol| function.symbol_name(symbol);
+        let extents = function.ty(value).exprs().iter();
+        let texts: Vec<String> = extents.map(|extent| extent.display(&names).to_string()).collect();
         texts.join(", ")
     };
-    let parameters = function.parameters().iter().zip(&function.parameter_names);
-    for (&value, port) in parameters.take(inputs) {
-        let mut axes = Vec::new();
-        for extent in function.ty(value).exprs() {
-            let number = match (extent.as_symbol(), extent.as_constant()) {
-                (Some(symbol), _) => {
-                    let known = free.iter().position(|&free| free == symbol);
-                    Some(known.unwrap_or_else(|| {
-                        free.push(symbol);
-                        free.len() - 1
-                    }))
-                }
-                (None, Some(_)) => None,
-                (None, None) => {
-                    let text = extent.display(&names);
-                    let message = format!("the extent {text} is no argument of its own");
-                    found.push(
-                        Diagnostic::error(UNBOUND_DIMENSION, message)
-                            .at(format!("input `{port}`"))
-                            .because("free extents of an artifact are the named ones of inputs")
-                            .remedy("give the input, or name the dimension otherwise"),
-                    );
-                    None
-                }
-            };
-            axes.push(number);
-        }
-        ports.inputs.push(axes);
-        ports.input_shapes.push(shape_text(value));
-    }
-    found.or_ok(())?;
-    ports.output_shapes = function.results().iter().map(|&value| shape_text(value)).collect();
-    let mut taken = BTreeSet::new();
-    for symbol in free {
+    let (mut taken, mut free) = (BTreeSet::new(), Vec::new());
+    for &symbol in &actions.free {
         let name = backend_c::identifier(&function.symbols[symbol].name);
         let mut own = name.clone();
         let mut number = 2;
@@ -212,11 +168,16 @@ fn ports(function: &Function, inputs: usize) -> base::Result<PlanPorts> {
             own = format!("{name}_{number}");
             number += 1;
         }
-        ports.free.push(own);
+        free.push(own);
     }
-    let axes = function.values.values().map(|value| lists::most_axes(&value.ty));
-    ports.axes = axes.max().unwrap_or(0).max(1);
-    Ok(ports)
+    let inputs = &function.parameters()[..actions.inputs.len()];
+    PlanPorts {
+        free,
+        inputs: actions.inputs.clone(),
+        input_shapes: inputs.iter().map(shape_text).collect(),
+        output_shapes: function.results().iter().map(shape_text).collect(),
+        axes: actions.axes,
+    }
 }
 
 struct PlanWriter<'a> {
@@ -225,20 +186,42 @@ struct PlanWriter<'a> {
     plan: &'a PlanCode<'a>,
     /// Symbols of the segments' procedures.
     segments: &'a BTreeMap<FunctionId, String>,
+    interface: &'a Interface,
     /// Bytes of a value.
     each: i64,
     /// The values that have been met.
     areas: BTreeMap<ValueId, AreaId>,
     symbols: Vec<LocalId>,
-    /// The symbols that have values at the place at hand.
-    known: BTreeSet<SymbolId>,
+    /// Those whose actions are being written, the innermost last.
+    loops: Vec<LoopParts>,
     region: AreaId,
     turns: AreaId,
     /// Tables of a segment's operands and results.
     tables: [AreaId; 2],
+    /// The caller's tables of inputs and outputs.
+    ports: [LocalId; 2],
     /// Where weights and constants are, and how many workers there are.
     fixed: [LocalId; 3],
     most_turns: u64,
+}
+
+/// What belongs to a loop, and what it is.
+#[derive(Clone, Copy)]
+struct LoopParts {
+    /// The array of what it carries.
+    carried: AreaId,
+    /// The first row of each stack.
+    rows: AreaId,
+    /// Where its rows begin, from above.
+    top: LocalId,
+    /// Where it ends that is needed by the next turn.
+    kept: LocalId,
+    /// Turns so far.
+    count: LocalId,
+    /// How often it turns, where that is said before it begins.
+    trips: LocalId,
+    stacks: usize,
+    reverse: bool,
 }
 
 impl PlanWriter<'_> {
@@ -270,12 +253,8 @@ impl PlanWriter<'_> {
         Word::Load(width, Box::new(data))
     }
 
-    fn symbol(&self, symbol: SymbolId) -> Word {
-        self.symbols[symbol.index()].into()
-    }
-
     fn expr(&self, expr: &Expr) -> Word {
-        word_of(expr, &|symbol| self.symbol(symbol))
+        word_of(expr, &|symbol| self.symbols[symbol.index()].into())
     }
 
     /// Calls a procedure of plans that gives a fault, and leaves with one.
@@ -287,192 +266,198 @@ impl PlanWriter<'_> {
         self.writer.call(Callee::Procedure(format!("tilewright.{name}")), arguments).into()
     }
 
-    // --- symbols ---
-
-    /// Checks symbols that have got values, then what is assumed of them.
-    fn check_symbols(&mut self, symbols: &[SymbolId]) {
-        for &symbol in symbols {
-            let (word, range) = (self.symbol(symbol), self.function.symbols[symbol].range);
-            let mut wrong = Word::Number(0);
-            if range.min != i64::MIN {
-                wrong = word.clone().less(range.min);
-            }
-            if range.max != i64::MAX {
-                let above = Word::binary(WordOperator::Greater, word, range.max.into());
-                wrong = if wrong == Word::Number(0) { above } else { wrong.or(above) };
-            }
-            self.writer.fault_if(wrong, Fault::SizeOutOfRange);
-        }
-        self.known.extend(symbols);
-        let function = self.function;
-        for assumption in &function.assumptions {
-            let used: Vec<SymbolId> =
-                assumption.exprs().into_iter().flat_map(Expr::symbols).collect();
-            let is_new = used.iter().any(|symbol| symbols.contains(symbol));
-            if !is_new || !used.iter().all(|symbol| self.known.contains(symbol)) {
-                continue;
-            }
-            let wrong = match assumption {
-                Assumption::Equal(a, b) => self.expr(a).not_equal(self.expr(b)),
-                Assumption::Broadcastable(a, b) => {
-                    let (a, b) = (self.expr(a), self.expr(b));
-                    let differ = a.clone().not_equal(b.clone());
-                    differ.and(a.not_equal(1)).and(b.not_equal(1))
-                }
-                Assumption::Divisible(_, 0) => Word::Number(1),
-                Assumption::Divisible(a, by) => {
-                    let by = Word::Number(*by);
-                    Word::binary(WordOperator::Remainder, self.expr(a), by).not_equal(0)
-                }
-            };
-            self.writer.fault_if(wrong, Fault::SizeOutOfRange);
-        }
+    fn actions(&mut self, actions: &[PlanAction<'_>]) -> base::Result<()> {
+        actions.iter().try_for_each(|action| self.action(action))
     }
 
-    /// Sets the symbols that a node defines as extents of these values.
-    fn bind_extents(&mut self, node: NodeId, values: &[ValueId]) {
-        let function = self.function;
-        let defined = function.symbols_defined_by(node);
-        let mut bound = Vec::new();
-        for &value in values {
-            for (axis, extent) in function.ty(value).exprs().iter().enumerate() {
-                let Some(symbol) = extent.as_symbol().filter(|it| defined.contains(it)) else {
-                    continue;
+    /// Actions as those of a block.
+    fn block(&mut self, actions: &[PlanAction<'_>]) -> base::Result<Vec<Action>> {
+        self.inside(|plans| plans.actions(actions))
+    }
+
+    fn action(&mut self, action: &PlanAction<'_>) -> base::Result<()> {
+        let region = Word::from(self.region);
+        match action {
+            PlanAction::Input(number, value) => self.input(*number, *value),
+            PlanAction::InputList(number, value, dtype, rank) => {
+                let given = (Word::from(self.ports[0]) + 8 * *number as i64).load();
+                let lists = lists_of(&self.interface.inputs[*number].kind);
+                let numbers = [lists, i64::from(dtype.bits()), *rank as i64, self.each];
+                let [lists, bits, rank, each] = numbers.map(Word::Number);
+                let place = self.value(*value);
+                self.checked("given", vec![region, place, given, lists, bits, rank, each]);
+            }
+            PlanAction::Refuse(condition) => {
+                let wrong = self.condition(condition);
+                self.writer.fault_if(wrong, Fault::SizeOutOfRange);
+            }
+            PlanAction::Set(symbol, number) => {
+                let word = match *number {
+                    PlanNumber::Extent(value, axis) => self.extent(value, axis).load(),
+                    PlanNumber::Element(value) => self.element(value, MemoryWidth::Eight),
+                    PlanNumber::Turns => self.innermost()?.count.into(),
                 };
-                let word = (self.value(value) + (HEAD + 8 * axis as i64)).load();
                 self.writer.set(self.symbols[symbol.index()], word);
-                bound.push(symbol);
             }
-        }
-        self.check_symbols(&bound);
-    }
-
-    // --- values ---
-
-    fn dtype(&self, value: ValueId) -> DType {
-        self.function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype)
-    }
-
-    fn tensor(&self, value: ValueId) -> base::Result<(DType, Vec<Expr>)> {
-        match self.function.ty(value) {
-            Type::Tensor(ty) if ty.dtype != DType::String => Ok((ty.dtype, ty.shape.to_vec())),
-            _ => Err(Diagnostic::error(UNSUPPORTED_TYPE, format!("{value} is no numeric tensor"))
-                .at("the plan of the model")
-                .because("what is computed from strings and pictures is no code of an artifact")
-                .remedy("export the model without such values, or run it in process")
-                .into()),
-        }
-    }
-
-    /// Sets the extents of a value as its type says.
-    fn set_extents(&mut self, value: ValueId) -> base::Result<(DType, usize)> {
-        let (dtype, shape) = self.tensor(value)?;
-        for (axis, extent) in shape.iter().enumerate() {
-            let place = self.value(value) + (HEAD + 8 * axis as i64);
-            let word = self.expr(extent);
-            self.writer.store(place, word);
-        }
-        Ok((dtype, shape.len()))
-    }
-
-    /// Makes memory for a value whose extents are set.
-    fn make(&mut self, value: Word, dtype: DType, rank: usize) {
-        let (bits, region) = (i64::from(dtype.bits()), self.region.into());
-        let data = self.call_plain("make", vec![region, value, bits.into(), (rank as i64).into()]);
-        self.writer.fault_if(data.equal(0), Fault::TooLittleMemory);
-    }
-
-    /// Symbols of the inputs' shapes, and the inputs as values.
-    fn head(
-        &mut self,
-        ports: &PlanPorts,
-        interface: &Interface,
-        inputs: LocalId,
-    ) -> base::Result<()> {
-        let parameters = self.function.parameters();
-        let mut free: Vec<SymbolId> = Vec::new();
-        for (&value, axes) in parameters.iter().zip(&ports.inputs) {
-            for (extent, number) in self.function.ty(value).exprs().iter().zip(axes) {
-                let (Some(symbol), Some(number)) = (extent.as_symbol(), number) else { continue };
-                if free.contains(&symbol) {
-                    continue;
-                }
-                let place = self.writer.parameter(0) + (field::EXTENTS + 8 * *number as i64);
-                self.writer.set(self.symbols[symbol.index()], place.load());
-                free.push(symbol);
+            PlanAction::Shape(value) => self.shape(*value),
+            PlanAction::Make(value) => self.make(*value),
+            PlanAction::Assign(to, from) => {
+                let (to, from) = (self.place(*to)?, self.place(*from)?);
+                self.copy_value(to, from);
             }
-        }
-        self.check_symbols(&free);
-        for (number, (&value, port)) in parameters.iter().zip(&interface.inputs).enumerate() {
-            let given = (Word::from(inputs) + 8 * number as i64).load();
-            if self.function.ty(value).as_tensor().is_none() {
-                self.given_list(given, value, port)?;
-                continue;
+            PlanAction::Call { segment, operands, results } => {
+                self.call(*segment, operands, results)?;
             }
-            let (dtype, rank) = self.set_extents(value)?;
-            let place = self.value(value);
-            self.writer.store(place.clone(), given);
-            self.writer.store(place.clone() + 16, rank as i64);
-            let bits = i64::from(dtype.bits());
-            let words = vec![bits.into(), (rank as i64).into(), place.clone() + HEAD];
-            let bytes = self.call_plain("bytes", words);
-            self.writer.fault_if(bytes.clone().less(0), Fault::SizeOutOfRange);
-            self.writer.store(place + 8, bytes);
+            PlanAction::If(condition, then, otherwise) => {
+                let condition = self.element(*condition, MemoryWidth::One).not_equal(0);
+                let (then, otherwise) = (self.block(then)?, self.block(otherwise)?);
+                self.writer.push(Action::If(condition, then, otherwise));
+            }
+            PlanAction::Loop(looped) => self.looped(looped)?,
+            PlanAction::LeaveAtEnd => {
+                let LoopParts { count, trips, .. } = self.innermost()?;
+                let is_over = Word::binary(WordOperator::GreaterEqual, count.into(), trips.into());
+                self.writer.push(Action::If(is_over, vec![Action::Break], Vec::new()));
+            }
+            PlanAction::LeaveUnless(value) => {
+                let condition = self.element(*value, MemoryWidth::One);
+                self.writer.push(Action::If(condition, Vec::new(), vec![Action::Break]));
+                let kept = self.innermost()?.kept;
+                self.writer.store(region, kept);
+            }
+            PlanAction::CountTurn => {
+                let (turns, most) = (self.turns.into(), self.most_turns);
+                self.writer.count_turn(turns, most);
+            }
+            PlanAction::StoreTurn(value) => {
+                let (value, count) = (self.value(*value), self.innermost()?.count);
+                self.writer.store(value.load(), count);
+            }
+            PlanAction::Row(operand, row) => {
+                let LoopParts { count, trips, reverse, .. } = self.innermost()?;
+                let place = match reverse {
+                    true => Word::from(trips) + -1 - count.into(),
+                    false => count.into(),
+                };
+                let words = vec![region, self.value(*row), self.value(*operand), place];
+                let is_there = self.call_plain("row", words);
+                self.writer.fault_if(is_there.equal(0), Fault::TooLittleMemory);
+            }
+            PlanAction::Push(number, row) => {
+                let LoopParts { rows, count, .. } = self.innermost()?;
+                let row = self.value(*row);
+                let first = Word::from(rows) + self.each * *number as i64;
+                let kept = self.inside(|plans| {
+                    plans.copy_value(first.clone(), row.clone());
+                    Ok(())
+                })?;
+                self.writer.push(Action::If(Word::from(count).equal(0), kept, Vec::new()));
+                self.checked("push", vec![region, first, row]);
+            }
+            PlanAction::Stack(number, value) => self.stack(*number, *value)?,
+            PlanAction::List(operation, operands, result) => {
+                self.list(*operation, operands, *result);
+            }
         }
         Ok(())
     }
 
-    // --- nodes ---
+    // --- values and symbols ---
 
-    fn nodes(&mut self, region: RegionId) -> base::Result<()> {
-        let function = self.function;
-        function.regions[region].nodes.iter().try_for_each(|&node| self.node(node))
-    }
-
-    fn node(&mut self, id: NodeId) -> base::Result<()> {
-        let function = self.function;
-        let node = &function.nodes[id];
-        match &node.op {
-            Op::Call { function: called, .. } => self.call(*called, id),
-            Op::Bind { symbol, .. } => {
-                let (operand, result) = (self.value(node.operands[0]), self.value(node.results[0]));
-                self.copy_value(result, operand);
-                let bound = self.element(node.operands[0], MemoryWidth::Eight);
-                self.writer.set(self.symbols[symbol.index()], bound);
-                self.check_symbols(&[*symbol]);
-                Ok(())
+    fn condition(&mut self, condition: &PlanCondition<'_>) -> Word {
+        match condition {
+            PlanCondition::OutOfRange(symbol, range) => {
+                let word = Word::from(self.symbols[symbol.index()]);
+                let below = (range.min != i64::MIN).then(|| word.clone().less(range.min));
+                let above = || Word::binary(WordOperator::Greater, word, range.max.into());
+                let above = (range.max != i64::MAX).then(above);
+                below.into_iter().chain(above).reduce(Word::or).unwrap_or(Word::Number(0))
             }
-            Op::If { .. } => self.branch(id),
-            Op::While { .. } | Op::Scan { .. } => self.looped(id),
-            Op::List { operation, .. } => self.list(*operation, id),
-            op => {
-                let message = format!("`{}` stands in a plan", op.name());
-                Err(Diagnostic::error(INTERNAL_ERROR, message).at("the plan of the model").into())
+            PlanCondition::Broken(Assumption::Equal(a, b)) => self.expr(a).not_equal(self.expr(b)),
+            PlanCondition::Broken(Assumption::Broadcastable(a, b)) => {
+                let (a, b) = (self.expr(a), self.expr(b));
+                let differ = a.clone().not_equal(b.clone());
+                differ.and(a.not_equal(1)).and(b.not_equal(1))
+            }
+            PlanCondition::Broken(Assumption::Divisible(_, 0)) => Word::Number(1),
+            PlanCondition::Broken(Assumption::Divisible(a, by)) => {
+                Word::binary(WordOperator::Remainder, self.expr(a), (*by).into()).not_equal(0)
+            }
+            PlanCondition::Above(least, most) => {
+                let (least, most) = (self.expr(least), self.expr(most));
+                most.less(least)
+            }
+            PlanCondition::OtherRank(value, axes) => {
+                (self.value(*value) + 16).load().not_equal(*axes as i64)
+            }
+            PlanCondition::OtherExtent(value, axis, extent) => {
+                let found = self.extent(*value, *axis).load();
+                found.not_equal(self.expr(extent))
             }
         }
     }
 
-    fn call(&mut self, called: FunctionId, id: NodeId) -> base::Result<()> {
+    fn place(&mut self, place: PlanPlace) -> base::Result<Word> {
+        Ok(match place {
+            PlanPlace::Value(value) => self.value(value),
+            PlanPlace::Carried(number) => {
+                Word::from(self.innermost()?.carried) + self.each * number as i64
+            }
+            PlanPlace::Output(number) => Word::from(self.ports[1]) + self.each * number as i64,
+        })
+    }
+
+    /// Where an extent of a value is.
+    fn extent(&mut self, value: ValueId, axis: usize) -> Word {
+        self.value(value) + (HEAD + 8 * axis as i64)
+    }
+
+    fn tensor(&self, value: ValueId) -> (DType, usize) {
+        self.function.ty(value).as_tensor().map_or((DType::U8, 0), |ty| (ty.dtype, ty.shape.len()))
+    }
+
+    fn input(&mut self, number: usize, value: ValueId) {
+        let given = (Word::from(self.ports[0]) + 8 * number as i64).load();
+        let (place, (dtype, rank)) = (self.value(value), self.tensor(value));
+        self.writer.store(place.clone(), given);
+        self.writer.store(place.clone() + 16, rank as i64);
+        let bits = i64::from(dtype.bits());
+        let words = vec![bits.into(), (rank as i64).into(), place.clone() + HEAD];
+        let bytes = self.call_plain("bytes", words);
+        self.writer.fault_if(bytes.clone().less(0), Fault::SizeOutOfRange);
+        self.writer.store(place + 8, bytes);
+    }
+
+    fn shape(&mut self, value: ValueId) {
+        let function = self.function;
+        for (axis, extent) in function.ty(value).exprs().iter().enumerate() {
+            let (place, word) = (self.extent(value, axis), self.expr(extent));
+            self.writer.store(place, word);
+        }
+    }
+
+    fn make(&mut self, value: ValueId) {
+        let (place, (dtype, rank)) = (self.value(value), self.tensor(value));
+        let (bits, region) = (i64::from(dtype.bits()), self.region.into());
+        let data = self.call_plain("make", vec![region, place, bits.into(), (rank as i64).into()]);
+        self.writer.fault_if(data.equal(0), Fault::TooLittleMemory);
+    }
+
+    fn call(
+        &mut self,
+        called: FunctionId,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> base::Result<()> {
         let missing =
             || Diagnostics::internal(format!("the plan calls {called}, which is missing"));
         let plan = self.plan;
         let segment = plan.segments.get(&called).ok_or_else(missing)?;
         let symbol = self.segments.get(&called).ok_or_else(missing)?.clone();
-        let function = self.function;
-        let node = &function.nodes[id];
-        for (least, most) in &segment.checks {
-            let (least, most) = (self.expr(least), self.expr(most));
-            self.writer.fault_if(most.less(least), Fault::SizeOutOfRange);
-        }
-        for &result in &node.results {
-            let (dtype, rank) = self.set_extents(result)?;
-            let value = self.value(result);
-            self.make(value, dtype, rank);
-        }
         let code = segment.code;
         let arena = &code.program().arena_bytes;
         if arena.as_constant().is_none() {
-            let estimate = estimate_of(arena, &|symbol| self.symbol(symbol));
+            let estimate = estimate_of(arena, &|symbol| self.symbols[symbol.index()].into());
             let is_more = Word::binary(WordOperator::Greater, estimate, MOST_BYTES.into());
             self.writer.fault_if(is_more, Fault::TooLittleMemory);
         }
@@ -487,9 +472,9 @@ impl PlanWriter<'_> {
         let low = self.writer.local("low", Word::from(self.region).load());
         let taken = self.call_plain("take", vec![self.region.into(), both]);
         self.writer.fault_if(taken.clone().equal(0), Fault::TooLittleMemory);
-        let [operands, results] = self.tables;
-        let count = segment.inputs.min(node.operands.len());
-        for (table, values) in [(operands, &node.operands[..count]), (results, &node.results)] {
+        let [of_operands, of_results] = self.tables;
+        let operands = &operands[..segment.inputs.min(operands.len())];
+        for (table, values) in [(of_operands, operands), (of_results, results)] {
             for (number, &value) in values.iter().enumerate() {
                 let data = self.value(value).load();
                 self.writer.store(Word::from(table) + 8 * number as i64, data);
@@ -502,8 +487,8 @@ impl PlanWriter<'_> {
             taken.clone(),
             taken + Word::from(rounded),
             workers.into(),
-            operands.into(),
-            results.into(),
+            of_operands.into(),
+            of_results.into(),
             self.turns.into(),
         ];
         for symbol in free_symbols(code.program()) {
@@ -511,7 +496,7 @@ impl PlanWriter<'_> {
                 let name = &code.program().symbols[symbol].name;
                 return Err(Diagnostics::internal(format!("the symbol `{name}` has no value")));
             }
-            words.push(self.symbol(symbol));
+            words.push(self.symbols[symbol.index()].into());
         }
         self.writer.checked_call(Callee::Procedure(symbol), words);
         let region = self.region.into();
@@ -519,28 +504,156 @@ impl PlanWriter<'_> {
         Ok(())
     }
 
-    fn branch(&mut self, id: NodeId) -> base::Result<()> {
-        let function = self.function;
-        let node = &function.nodes[id];
-        let condition = self.element(node.operands[0], MemoryWidth::One).not_equal(0);
-        let before = self.known.clone();
-        let mut branches = Vec::new();
-        for &region in &node.regions {
-            branches.push(self.inside(|plans| {
-                plans.nodes(region)?;
-                let from = &function.regions[region].results;
-                for (&to, &from) in node.results.iter().zip(from) {
-                    let (to, from) = (plans.value(to), plans.value(from));
-                    plans.copy_value(to, from);
-                }
-                Ok(())
-            })?);
-            self.known.clone_from(&before);
+    // --- loops ---
+
+    /// The loop whose actions are being written.
+    fn innermost(&self) -> base::Result<LoopParts> {
+        let missing = || Diagnostics::internal("an action of a loop stands outside of one");
+        self.loops.last().copied().ok_or_else(missing)
+    }
+
+    fn looped(&mut self, looped: &PlanLoop<'_>) -> base::Result<()> {
+        let each = self.each.cast_unsigned();
+        let region = Word::from(self.region);
+        let carried = self.writer.procedure.area("carried", each * looped.carried as u64);
+        let rows = self.writer.procedure.area("rows", each * looped.stacks as u64);
+        let top = self.writer.local("top", (region.clone() + 8).load());
+        let mark = self.writer.local("mark", region.clone().load());
+        let kept = self.writer.local("kept", mark);
+        let count = self.writer.local("count", 0);
+        let trips = looped.trips.map(|trips| self.expr(trips));
+        let (stacks, reverse) = (looped.stacks, looped.reverse);
+        let mut parts =
+            LoopParts { carried, rows, top, kept, count, trips: count, stacks, reverse };
+        self.loops.push(parts);
+        self.actions(&looped.start)?;
+        if let Some(trips) = trips {
+            parts.trips = self.writer.local("trips", trips);
+            self.loops.pop();
+            self.loops.push(parts);
         }
-        let mut branches = branches.into_iter();
-        let mut next = || branches.next().unwrap_or_default();
-        self.writer.push(Action::If(condition, next(), next()));
-        self.bind_extents(id, &node.results);
+        let turn = self.inside(|plans| {
+            plans.actions(&looped.turn)?;
+            let array = vec![carried.into(), (looped.carried as i64).into(), plans.each.into()];
+            let words = [plans.region.into(), mark.into()].into_iter().chain(array).collect();
+            let end = plans.call_plain("keep", words);
+            plans.writer.set(kept, end);
+            plans.writer.set(count, Word::from(count) + 1);
+            Ok(())
+        })?;
+        self.writer.push(Action::Loop(turn));
+        self.writer.store(region.clone(), kept);
+        self.actions(&looped.end)?;
+        if stacks > 0 {
+            self.writer.store(region + 8, top);
+        }
+        self.loops.pop();
         Ok(())
+    }
+
+    /// Puts rows together.
+    fn stack(&mut self, number: usize, value: ValueId) -> base::Result<()> {
+        let LoopParts { rows, top, count, stacks, reverse, .. } = self.innermost()?;
+        let (place, rank) = (self.value(value), self.tensor(value).1);
+        let row = Word::from(rows) + self.each * number as i64;
+        let of_rows = self.inside(|plans| {
+            plans.writer.store(place.clone() + HEAD, count);
+            for axis in 1..rank {
+                let extent = (row.clone() + (HEAD + 8 * (axis as i64 - 1))).load();
+                plans.writer.store(place.clone() + (HEAD + 8 * axis as i64), extent);
+            }
+            Ok(())
+        })?;
+        let of_type = self.inside(|plans| {
+            plans.shape(value);
+            Ok(())
+        })?;
+        let has_rows = Word::binary(WordOperator::Greater, count.into(), 0.into());
+        self.writer.push(Action::If(has_rows, of_rows, of_type));
+        self.make(value);
+        let numbers = [stacks as i64, number as i64].map(Word::Number);
+        let [all, number] = numbers;
+        let (reverse, each) = (i64::from(reverse).into(), self.each.into());
+        let words = vec![place, top.into(), rows.into(), all, number, count.into(), reverse, each];
+        self.call_plain("stack", words);
+        Ok(())
+    }
+
+    // --- lists ---
+
+    fn list(&mut self, operation: ListOperation, operands: &[ValueId], result: ValueId) {
+        let place = self.value(result);
+        let (region, each) = (Word::from(self.region), Word::Number(self.each));
+        // Behind what makes a list of values come a list and what is done with it.
+        let list = match operands.first() {
+            Some(&list) => self.value(list),
+            None => Word::Number(0),
+        };
+        let count = (list.clone() + HEAD).load();
+        match operation {
+            ListOperation::Sequence | ListOperation::Optional => self.list_of(place, operands),
+            ListOperation::Length => {
+                self.make(result);
+                self.writer.store(place.load(), count);
+            }
+            ListOperation::HasElement => {
+                self.make(result);
+                let has = Word::binary(WordOperator::Greater, count, 0.into());
+                self.writer.push(Action::Store(MemoryWidth::One, place.load(), has));
+            }
+            ListOperation::Insert => {
+                let end = count.clone() + 1;
+                let at = self.place_in(&list, operands.get(2), end, count);
+                let value = self.value(operands[1]);
+                self.checked("insert", vec![region, place, list, value, at, each]);
+            }
+            ListOperation::Erase => {
+                let last = count.clone() + -1;
+                let at = self.place_in(&list, operands.get(1), count, last);
+                self.checked("erase", vec![region, place, list, at, each]);
+            }
+            ListOperation::At | ListOperation::Element => {
+                let last = count.clone() + -1;
+                let at = self.place_in(&list, operands.get(1), count, last);
+                self.checked("at", vec![place, list, at, each]);
+            }
+            ListOperation::Concat { axis, is_new } => {
+                let bits = i64::from(self.tensor(result).0.bits());
+                let [axis, is_new, bits] = [axis as i64, i64::from(is_new), bits].map(Word::Number);
+                self.checked("join", vec![region, place, list, axis, is_new, bits, each]);
+            }
+        }
+    }
+
+    /// The place that an operand tells among those before an end, or the usual one.
+    fn place_in(&mut self, list: &Word, given: Option<&ValueId>, end: Word, usual: Word) -> Word {
+        match given {
+            Some(&given) => {
+                let given = self.value(given);
+                self.call_plain("place", vec![list.clone(), given, end])
+            }
+            None => usual,
+        }
+    }
+
+    /// A list of values.
+    fn list_of(&mut self, place: Word, values: &[ValueId]) {
+        let count = (values.len() as i64).into();
+        let words = vec![self.region.into(), place, count, self.each.into()];
+        let held = self.call_plain("list", words);
+        self.writer.fault_if(held.clone().equal(0), Fault::TooLittleMemory);
+        for (number, &value) in values.iter().enumerate() {
+            let (to, from) = (held.clone() + self.each * number as i64, self.value(value));
+            self.copy_value(to, from);
+        }
+    }
+}
+
+/// The lists around the tensors of a port: digits of base 4, the outermost the lowest.
+fn lists_of(kind: &Kind) -> i64 {
+    match kind {
+        Kind::Sequence(held) => 1 + 4 * lists_of(held),
+        Kind::Optional(held) => 2 + 4 * lists_of(held),
+        Kind::Tensor | Kind::Maps | Kind::Map => 0,
     }
 }

@@ -13,7 +13,7 @@ use backend::procedure::{
 use base::codes::INTERNAL_ERROR;
 use base::{ConstantId, Diagnostic, Diagnostics, Id, KernelId, ProgramId};
 use module::Module;
-use program::{Address, Fault, Move, Place, Program, Run, Step};
+use program::{Address, Fault, Move, MoveAxis, Place, Program, Run, Step};
 use sym::{Expr, SymbolId};
 
 use crate::words::{ProcedureWriter, word_of};
@@ -168,6 +168,18 @@ struct StepWriter<'a> {
     entries: Vec<Option<Word>>,
 }
 
+/// What `tilewright.move` is told: of the axes, of the bytes that are copied at once, and of those
+/// of an element. Its numbers take two bytes each, or four where one needs more.
+fn record_of(axes: &[MoveAxis], run: u32, element: u32) -> Option<Vec<u8>> {
+    let rows = axes.iter().flat_map(|axis| [axis.extent, axis.from, axis.to]);
+    let numbers: Vec<u32> = [run, element].into_iter().chain(rows).collect();
+    let is_wide = numbers.iter().any(|&number| u16::try_from(number).is_err());
+    let bytes = if is_wide { 4 } else { 2 };
+    let numbers = numbers.iter().flat_map(|number| number.to_le_bytes().into_iter().take(bytes));
+    let head = [u8::try_from(axes.len()).ok()?, u8::from(is_wide)];
+    Some(head.into_iter().chain(numbers).collect())
+}
+
 /// Whether a word depends on what lies in memory.
 fn reads_memory(word: &Word) -> bool {
     let mut found = false;
@@ -264,7 +276,7 @@ impl StepWriter<'_> {
                 let bytes = self.expr(bytes);
                 self.writer.push(Action::Copy { destination, source, bytes });
             }
-            Step::Move(moved) => self.moved(moved),
+            Step::Move(moved) => self.moved(moved)?,
             Step::Branch { condition, then, otherwise } => {
                 let condition = self.boolean(condition);
                 let (then, otherwise) = (self.inside(then)?, self.inside(otherwise)?);
@@ -305,7 +317,7 @@ impl StepWriter<'_> {
     }
 
     /// Copies elements, or neighbours together.
-    fn moved(&mut self, moved: &Move) {
+    fn moved(&mut self, moved: &Move) -> base::Result<()> {
         let element = i64::from(moved.element);
         let source = self.address(&moved.source, &moved.source_bytes());
         let destination = self.address(&moved.destination, &moved.destination_bytes());
@@ -321,14 +333,13 @@ impl StepWriter<'_> {
         }
         if axes.is_empty() {
             self.writer.push(Action::Copy { destination, source, bytes: run.into() });
-            return;
+            return Ok(());
         }
-        let head = [axes.len() as u32, run as u32, moved.element];
-        let rows = axes.iter().flat_map(|axis| [axis.extent, axis.from, axis.to]);
-        let record: Vec<u8> = head.into_iter().chain(rows).flat_map(u32::to_le_bytes).collect();
+        let record = record_of(axes, run as u32, moved.element)
+            .ok_or_else(|| self.broken("a move has more axes than a byte counts".to_owned()))?;
         // Moves along the same axes are told by the same record.
-        let known = self.moves.windows(record.len()).step_by(4).position(|known| known == record);
-        let at = known.map_or(self.moves.len(), |number| 4 * number);
+        let known = self.moves.windows(record.len()).step_by(2).position(|known| known == record);
+        let at = known.map_or(self.moves.len(), |number| 2 * number);
         if known.is_none() {
             self.moves.extend(record);
         }
@@ -336,6 +347,7 @@ impl StepWriter<'_> {
         let words = vec![record, source, destination];
         let callee = Callee::Procedure("tilewright.move".to_owned());
         self.writer.push(Action::Call(None, callee, words));
+        Ok(())
     }
 
     fn run(&mut self, run: &Run) -> base::Result<()> {

@@ -1,31 +1,25 @@
-//! What stands between the programs of a plan: calls of them, branches, loops, symbols.
+//! What stands between the programs of a plan: its actions (`graph::PlanActions`) as C.
 //!
-//! A value is a `tw_value`: where its elements lie, how many bytes they take, its extents. A list
-//! is a vector of such values: a sequence, or an optional value, which holds one or none. What it
-//! holds is not copied, and nothing changes a list that is there.
-//!
-//! Memory is divided from both ends while the plan runs: values are made from below, the rows that
-//! loops stack from above. What a turn of a loop makes is given back at its end, but for what the
-//! loop carries and what that holds, which moves down to where the turn began. Symbols are
-//! variables, checked as soon as they have values.
+//! A value is a `tw_value`, the region of memory that is divided a `tw_region`; symbols are
+//! variables.
 
-mod lists;
-mod loops;
+use std::collections::BTreeMap;
+use std::fmt::Display;
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, UNSUPPORTED_TYPE};
 use base::text::Printer;
-use base::{Diagnostic, Diagnostics, FunctionId, Id};
-use graph::{Assumption, Function, NodeId, Op, RegionId, Type, ValueId};
+use base::{Diagnostics, FunctionId, Id};
+use graph::{
+    Assumption, Function, ListOperation, PlanAction, PlanActions, PlanCondition, PlanLoop,
+    PlanNumber, PlanPlace, ValueId,
+};
 use program::Fault;
-use sym::{Atom, Expr, Range, SymbolId};
+use sym::{Atom, Expr, SymbolId};
 use tensor::DType;
 
 use crate::helpers::Helpers;
 use crate::index::{IndexContext, integer};
 use crate::names::{Names, identifier, mentions};
-use crate::text::{Arguments, FreeExtent};
+use crate::text::{Arguments, FreeExtent, list_letters};
 use crate::{COptions, CPlan, CPort, CSegment, Interface, program::RESERVED};
 
 /// Sizes above this many bytes are too large before they are computed exactly.
@@ -40,7 +34,6 @@ pub(crate) struct Called {
     turns: bool,
     arena: Expr,
     inputs: usize,
-    checks: Vec<(Expr, Expr)>,
 }
 
 impl Called {
@@ -54,8 +47,7 @@ impl Called {
     ) -> Called {
         let symbols = free.into_iter().filter(|(_, name)| mentions(body, name)).collect();
         let turns = mentions(body, "turns");
-        let (inputs, checks) = (segment.inputs, segment.checks.clone());
-        Called { name, symbols, turns, arena, inputs, checks }
+        Called { name, symbols, turns, arena, inputs: segment.inputs }
     }
 
     /// Its definition.
@@ -103,29 +95,28 @@ pub(crate) fn write(
     let symbols = function.symbols.values().map(|symbol| names.fresh(&symbol.name)).collect();
     let values = function.values.ids().map(|value| names.fresh(&format!("v{}", value.index())));
     let values = values.collect();
-    let (known, printer, most_turns) = (BTreeSet::new(), Printer::new(), options.most_turns);
-    let count = interface.inputs.len();
+    let (inputs, printer, most_turns) = (&interface.inputs[..], Printer::new(), options.most_turns);
+    let checks = plan.segments.iter().map(|(&id, segment)| (id, &segment.checks[..])).collect();
+    let plan = PlanActions::of(function, inputs.len(), &checks)?;
+    let (loops, axes) = (Vec::new(), plan.axes);
     let mut writer = PlanWriter {
         function,
         segments,
+        inputs,
         names,
         symbols,
         values,
-        known,
+        loops,
         helpers,
         printer,
         most_turns,
     };
-    let arguments = writer.arguments(count)?;
-    let axes = function.values.values().map(|value| lists::most_axes(&value.ty));
-    let axes = axes.max().unwrap_or(0).max(1);
+    let arguments = writer.arguments(&plan, inputs.len());
     writer.printer.indent();
-    writer.head(&arguments, &interface.inputs)?;
-    writer.nodes(function.body)?;
-    for (number, &value) in function.results().iter().enumerate() {
-        let name = writer.value(value);
-        writer.line(format!("out[{number}] = {name};"));
-    }
+    writer.line("tw_region region;");
+    writer.line("region.low = (unsigned char *)memory;");
+    writer.line("region.high = region.low + size;");
+    writer.actions(&plan.actions)?;
     let code = writer.printer.finish();
     writer.helpers.values(&code, axes, &identifier(&interface.name));
     let (mut printer, mut body, mut unused) = (Printer::new(), String::new(), Vec::new());
@@ -159,15 +150,37 @@ pub(crate) fn write(
 struct PlanWriter<'a> {
     function: &'a Function,
     segments: &'a BTreeMap<FunctionId, Called>,
+    inputs: &'a [CPort],
     names: Names,
     /// Names.
     symbols: Vec<String>,
     values: Vec<String>,
-    /// The symbols that have values at the place at hand.
-    known: BTreeSet<SymbolId>,
+    /// Those whose actions are being written, the innermost last.
+    loops: Vec<Loop>,
     helpers: &'a mut Helpers,
     printer: Printer,
     most_turns: u64,
+}
+
+/// Names of what belongs to a loop, and what it is.
+#[derive(Clone, Default)]
+struct Loop {
+    /// The array of what it carries.
+    carried: String,
+    /// The first row of each stack.
+    rows: String,
+    /// Where its rows begin, from above.
+    top: String,
+    /// Where it ends that is needed by the next turn.
+    kept: String,
+    /// Turns so far.
+    count: String,
+    /// How often it turns, where that is said before it begins.
+    trips: String,
+    /// The number of a turn's rows.
+    place: String,
+    stacks: usize,
+    reverse: bool,
 }
 
 impl PlanWriter<'_> {
@@ -195,10 +208,6 @@ impl PlanWriter<'_> {
         self.symbols[symbol.index()].clone()
     }
 
-    fn range(&self, symbol: SymbolId) -> Range {
-        self.function.symbols[symbol].range
-    }
-
     fn expression(&mut self, expr: &Expr) -> String {
         let context = IndexContext {
             name: &|symbol: SymbolId| self.symbols[symbol.index()].clone(),
@@ -207,266 +216,6 @@ impl PlanWriter<'_> {
             marks: false,
         };
         context.text(self.helpers, expr, false)
-    }
-
-    // --- symbols ---
-
-    /// The free extents of the inputs.
-    fn arguments(&mut self, inputs: usize) -> base::Result<Arguments> {
-        let function = self.function;
-        let mut free: Vec<FreeExtent> = Vec::new();
-        let mut found = Diagnostics::new();
-        let (mut of_inputs, mut input_shapes) = (Vec::new(), Vec::new());
-        for (&value, port) in
-            function.parameters().iter().zip(&function.parameter_names).take(inputs)
-        {
-            let mut axes = Vec::new();
-            for extent in function.ty(value).exprs() {
-                let number = match (extent.as_symbol(), extent.as_constant()) {
-                    (Some(symbol), _) => {
-                        let known = free.iter().position(|free| free.symbol == symbol);
-                        Some(known.unwrap_or_else(|| {
-                            free.push(FreeExtent { name: self.symbol(symbol), symbol });
-                            free.len() - 1
-                        }))
-                    }
-                    (None, Some(_)) => None,
-                    (None, None) => {
-                        let names = |symbol| function.symbol_name(symbol);
-                        let text = extent.display(&names);
-                        let message = format!("the extent {text} is no argument of its own");
-                        found.push(
-                            Diagnostic::error(UNBOUND_DIMENSION, message)
-                                .at(format!("input `{port}`"))
-                                .because("free extents of C code are the named ones of inputs")
-                                .remedy("give the input, or name the dimension otherwise"),
-                        );
-                        None
-                    }
-                };
-                axes.push(number);
-            }
-            of_inputs.push(axes);
-            input_shapes.push(self.shape_text(value));
-        }
-        found.or_ok(())?;
-        let output_shapes =
-            function.results().iter().map(|&value| self.shape_text(value)).collect();
-        Ok(Arguments { free, inputs: of_inputs, input_shapes, output_shapes })
-    }
-
-    fn shape_text(&mut self, value: ValueId) -> String {
-        let extents: Vec<Expr> = self.function.ty(value).exprs().to_vec();
-        let texts: Vec<String> = extents
-            .iter()
-            .map(|extent| format!("{}", extent.display(&|symbol| self.symbol(symbol))))
-            .collect();
-        texts.join(", ")
-    }
-
-    /// Checks symbols that have got values, then what is assumed of them.
-    fn check_symbols(&mut self, symbols: &[SymbolId]) {
-        let fault = Fault::SizeOutOfRange.code();
-        for &symbol in symbols {
-            let (name, range) = (self.symbol(symbol), self.range(symbol));
-            let mut wrong = Vec::new();
-            if range.min != i64::MIN {
-                wrong.push(format!("{name} < {}", integer(range.min, false)));
-            }
-            if range.max != i64::MAX {
-                wrong.push(format!("{name} > {}", integer(range.max, false)));
-            }
-            if !wrong.is_empty() {
-                self.line(format!("if ({}) return {fault};", wrong.join(" || ")));
-            }
-        }
-        self.known.extend(symbols);
-        let function = self.function;
-        for assumption in &function.assumptions {
-            let used: Vec<SymbolId> =
-                assumption.exprs().into_iter().flat_map(Expr::symbols).collect();
-            let is_new = used.iter().any(|symbol| symbols.contains(symbol));
-            if !is_new || !used.iter().all(|symbol| self.known.contains(symbol)) {
-                continue;
-            }
-            let test = match assumption {
-                Assumption::Equal(a, b) => {
-                    format!("{} != {}", self.expression(a), self.expression(b))
-                }
-                Assumption::Broadcastable(a, b) => {
-                    let (a, b) = (self.expression(a), self.expression(b));
-                    format!("{a} != {b} && {a} != 1 && {b} != 1")
-                }
-                Assumption::Divisible(a, by) => match by {
-                    0 => "1".to_owned(),
-                    by => format!("({}) % {by} != 0", self.expression(a)),
-                },
-            };
-            self.line(format!("if ({test}) return {fault};"));
-        }
-    }
-
-    /// Sets the symbols that a node defines as extents of these values.
-    fn bind_extents(&mut self, node: NodeId, values: &[ValueId]) {
-        let function = self.function;
-        let defined = function.symbols_defined_by(node);
-        let mut bound = Vec::new();
-        for &value in values {
-            for (axis, extent) in function.ty(value).exprs().iter().enumerate() {
-                let Some(symbol) = extent.as_symbol().filter(|it| defined.contains(it)) else {
-                    continue;
-                };
-                let (symbol_name, name) = (self.symbol(symbol), self.value(value));
-                self.line(format!("{symbol_name} = {name}.extents[{axis}];"));
-                bound.push(symbol);
-            }
-        }
-        self.check_symbols(&bound);
-    }
-
-    // --- values ---
-
-    fn dtype(&self, value: ValueId) -> DType {
-        self.function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype)
-    }
-
-    fn tensor(&self, value: ValueId) -> base::Result<(DType, Vec<Expr>)> {
-        match self.function.ty(value) {
-            Type::Tensor(ty) if ty.dtype != DType::String => Ok((ty.dtype, ty.shape.to_vec())),
-            _ => Err(Diagnostic::error(UNSUPPORTED_TYPE, format!("{value} is no numeric tensor"))
-                .at("the plan of the model")
-                .because("what is computed from strings, sequences and optional values is no C")
-                .remedy("export the model without such values, or run it in process")
-                .into()),
-        }
-    }
-
-    /// Sets the extents of a value as its type says.
-    fn set_extents(&mut self, value: ValueId) -> base::Result<(DType, usize)> {
-        let (dtype, shape) = self.tensor(value)?;
-        let name = self.value(value);
-        for (axis, extent) in shape.iter().enumerate() {
-            let text = self.expression(extent);
-            self.line(format!("{name}.extents[{axis}] = {text};"));
-        }
-        Ok((dtype, shape.len()))
-    }
-
-    /// Makes memory for a value whose extents are set.
-    fn make(&mut self, name: &str, dtype: DType, rank: usize) {
-        let (bits, fault) = (dtype.bits(), Fault::TooLittleMemory.code());
-        let test = format!("tw_make(&region, &{name}, {bits}, {rank}) == NULL");
-        self.line(format!("if ({test}) return {fault};"));
-    }
-
-    /// Symbols of the inputs' shapes, and the inputs as values.
-    fn head(&mut self, arguments: &Arguments, inputs: &[CPort]) -> base::Result<()> {
-        self.line("tw_region region;");
-        self.line("region.low = (unsigned char *)memory;");
-        self.line("region.high = region.low + size;");
-        let free: Vec<SymbolId> = arguments.free.iter().map(|free| free.symbol).collect();
-        self.check_symbols(&free);
-        let fault = Fault::SizeOutOfRange.code();
-        let parameters = self.function.parameters();
-        for (number, (&value, port)) in parameters.iter().zip(inputs).enumerate() {
-            let name = self.value(value);
-            if self.function.ty(value).as_tensor().is_none() {
-                self.given_list(number, value, port)?;
-                continue;
-            }
-            let (dtype, rank) = self.set_extents(value)?;
-            let bits = dtype.bits();
-            self.line(format!("{name}.data = in[{number}];"));
-            self.line(format!("{name}.axes = {rank};"));
-            self.line(format!("{name}.bytes = tw_bytes({bits}, {rank}, {name}.extents);"));
-            self.line(format!("if ({name}.bytes < 0) return {fault};"));
-        }
-        Ok(())
-    }
-
-    // --- nodes ---
-
-    fn nodes(&mut self, region: RegionId) -> base::Result<()> {
-        let function = self.function;
-        function.regions[region].nodes.iter().try_for_each(|&node| self.node(node))
-    }
-
-    fn node(&mut self, id: NodeId) -> base::Result<()> {
-        let function = self.function;
-        let node = &function.nodes[id];
-        match &node.op {
-            Op::Call { function: called, .. } => self.call(*called, id),
-            Op::Bind { symbol, .. } => {
-                let (operand, result) = (self.value(node.operands[0]), self.value(node.results[0]));
-                let (name, bound) =
-                    (self.symbol(*symbol), self.element(node.operands[0], "int64_t"));
-                self.line(format!("{result} = {operand};"));
-                self.line(format!("{name} = {bound};"));
-                self.check_symbols(&[*symbol]);
-                Ok(())
-            }
-            Op::If { .. } => self.branch(id),
-            Op::While { .. } | Op::Scan { .. } => self.looped(id),
-            Op::List { operation, .. } => self.list(*operation, id),
-            op => {
-                let message = format!("`{}` stands in a plan", op.name());
-                Err(Diagnostic::error(INTERNAL_ERROR, message).at("the plan of the model").into())
-            }
-        }
-    }
-
-    fn call(&mut self, called: FunctionId, id: NodeId) -> base::Result<()> {
-        let segments = self.segments;
-        let missing =
-            || Diagnostics::internal(format!("the plan calls {called}, which is missing"));
-        let segment = segments.get(&called).ok_or_else(missing)?;
-        let node = &self.function.nodes[id];
-        for (least, most) in &segment.checks {
-            let (least, most) = (self.expression(least), self.expression(most));
-            let fault = Fault::SizeOutOfRange.code();
-            self.line(format!("if ({least} > {most}) return {fault};"));
-        }
-        for &result in &node.results {
-            let (dtype, rank) = self.set_extents(result)?;
-            let name = self.value(result);
-            self.make(&name, dtype, rank);
-        }
-        let (arena, fault) = (self.expression(&segment.arena), Fault::TooLittleMemory.code());
-        if segment.arena.as_constant().is_none() {
-            let estimate = self.estimate(&segment.arena);
-            self.line(format!("if ({estimate} > {MOST_BYTES}) return {fault};"));
-        }
-        let list = |values: &[ValueId], memory: &dyn Fn(String) -> String| -> String {
-            let texts: Vec<String> =
-                values.iter().map(|&value| memory(self.value(value))).collect();
-            if texts.is_empty() { "NULL".to_owned() } else { texts.join(", ") }
-        };
-        let operands = &node.operands[..segment.inputs.min(node.operands.len())];
-        let operands = list(operands, &|name| format!("{name}.data"));
-        let results = list(&node.results, &|name| format!("tw_memory(&{name})"));
-        let mut arguments = vec!["constants", "scratch", "operands", "results"]
-            .into_iter()
-            .map(str::to_owned)
-            .collect::<Vec<_>>();
-        arguments.extend(segment.symbols.iter().map(|(symbol, _)| self.symbol(*symbol)));
-        if segment.turns {
-            arguments.push("&turns".to_owned());
-        }
-        let (name, arguments) = (&segment.name, arguments.join(", "));
-        self.line("{");
-        self.inside(|writer| {
-            writer.line(format!("const void *operands[] = {{ {operands} }};"));
-            writer.line(format!("void *results[] = {{ {results} }};"));
-            writer.line("unsigned char *const low = region.low;");
-            writer.line(format!("unsigned char *const scratch = tw_take(&region, {arena});"));
-            writer.line(format!("if (scratch == NULL) return {fault};"));
-            writer.line(format!("fault = {name}({arguments});"));
-            writer.line("if (fault != 0) return fault;");
-            writer.line("region.low = low;");
-            Ok(())
-        })?;
-        self.line("}");
-        Ok(())
     }
 
     /// About how large an expression is at most, computed so that nothing overflows.
@@ -489,33 +238,361 @@ impl PlanWriter<'_> {
         format!("({})", parts.join(" + "))
     }
 
-    /// Copies what regions give to what the node gives.
-    fn assign(&mut self, to: &[ValueId], from: &[ValueId]) {
-        for (&to, &from) in to.iter().zip(from) {
-            let (to, from) = (self.value(to), self.value(from));
-            self.line(format!("{to} = {from};"));
+    /// What the caller sees beyond the ports.
+    fn arguments(&self, plan: &PlanActions<'_>, inputs: usize) -> Arguments {
+        let function = self.function;
+        let free = |&symbol: &SymbolId| FreeExtent { name: self.symbol(symbol), symbol };
+        let shape = |&value: &ValueId| {
+            let extents = function.ty(value).exprs().iter();
+            let text = |extent: &Expr| extent.display(&|symbol| self.symbol(symbol)).to_string();
+            extents.map(text).collect::<Vec<String>>().join(", ")
+        };
+        Arguments {
+            free: plan.free.iter().map(free).collect(),
+            inputs: plan.inputs.clone(),
+            input_shapes: function.parameters()[..inputs].iter().map(shape).collect(),
+            output_shapes: function.results().iter().map(shape).collect(),
         }
     }
 
-    fn branch(&mut self, id: NodeId) -> base::Result<()> {
-        let function = self.function;
-        let node = &function.nodes[id];
-        let condition = self.element(node.operands[0], "unsigned char");
-        self.line(format!("if ({condition} != 0) {{"));
-        let before = self.known.clone();
-        for (number, &region) in node.regions.iter().enumerate() {
-            if number > 0 {
-                self.line("} else {");
+    /// Leaves with a fault where a text of C is true.
+    fn leave_if(&mut self, test: impl Display, fault: Fault) {
+        self.line(format!("if ({test}) return {};", fault.code()));
+    }
+
+    /// Calls a helper that gives a fault, and leaves with it.
+    fn checked(&mut self, call: impl Display) {
+        self.line(format!("fault = {call};"));
+        self.line("if (fault != 0) return fault;");
+    }
+
+    fn braced(&mut self, head: &str, actions: &[PlanAction<'_>]) -> base::Result<()> {
+        self.line(head);
+        self.inside(|writer| writer.actions(actions))
+    }
+
+    fn actions(&mut self, actions: &[PlanAction<'_>]) -> base::Result<()> {
+        actions.iter().try_for_each(|action| self.action(action))
+    }
+
+    fn action(&mut self, action: &PlanAction<'_>) -> base::Result<()> {
+        match action {
+            PlanAction::Input(number, value) => {
+                let (name, (dtype, rank)) = (self.value(*value), self.tensor(*value));
+                let bits = dtype.bits();
+                self.line(format!("{name}.data = in[{number}];"));
+                self.line(format!("{name}.axes = {rank};"));
+                self.line(format!("{name}.bytes = tw_bytes({bits}, {rank}, {name}.extents);"));
+                self.leave_if(format!("{name}.bytes < 0"), Fault::SizeOutOfRange);
             }
-            self.inside(|writer| {
-                writer.nodes(region)?;
-                writer.assign(&node.results, &function.regions[region].results);
+            PlanAction::InputList(number, value, dtype, rank) => {
+                let letters = list_letters(&self.inputs[*number].kind);
+                let (name, bits) = (self.value(*value), dtype.bits());
+                let given = format!("(const tw_value *)in[{number}], \"{letters}\"");
+                self.checked(format!("tw_given(&region, &{name}, {given}, {bits}, {rank})"));
+            }
+            PlanAction::Refuse(condition) => {
+                let test = self.test(condition);
+                self.leave_if(test, Fault::SizeOutOfRange);
+            }
+            PlanAction::Set(symbol, number) => {
+                let number = match number {
+                    PlanNumber::Extent(value, axis) => {
+                        format!("{}.extents[{axis}]", self.value(*value))
+                    }
+                    PlanNumber::Element(value) => self.element(*value, "int64_t"),
+                    PlanNumber::Turns => self.innermost().count.clone(),
+                };
+                self.line(format!("{} = {number};", self.symbol(*symbol)));
+            }
+            PlanAction::Shape(value) => self.shape(*value),
+            PlanAction::Make(value) => self.make(*value),
+            PlanAction::Assign(to, from) => {
+                self.line(format!("{} = {};", self.place(*to), self.place(*from)));
+            }
+            PlanAction::Call { segment, operands, results } => {
+                self.call(*segment, operands, results)?;
+            }
+            PlanAction::If(condition, then, otherwise) => {
+                let condition = self.element(*condition, "unsigned char");
+                self.braced(&format!("if ({condition} != 0) {{"), then)?;
+                self.braced("} else {", otherwise)?;
+                self.line("}");
+            }
+            PlanAction::Loop(looped) => self.looped(looped)?,
+            PlanAction::LeaveAtEnd => {
+                let Loop { count, trips, .. } = self.innermost();
+                self.line(format!("if ({count} >= {trips}) break;"));
+            }
+            PlanAction::LeaveUnless(value) => {
+                let condition = self.element(*value, "unsigned char");
+                self.line(format!("if ({condition} == 0) break;"));
+                self.line(format!("region.low = {};", self.innermost().kept));
+            }
+            PlanAction::CountTurn => {
+                let test = format!("turns++ == {}u", self.most_turns);
+                self.leave_if(test, Fault::TooManyTurns);
+            }
+            PlanAction::StoreTurn(value) => {
+                let (name, count) = (self.value(*value), self.innermost().count);
+                self.line(format!("*(int64_t *)tw_memory(&{name}) = {count};"));
+            }
+            PlanAction::Row(operand, row) => {
+                let (operand, row) = (self.value(*operand), self.value(*row));
+                let place = self.innermost().place;
+                let test = format!("!tw_row(&region, &{row}, &{operand}, {place})");
+                self.leave_if(test, Fault::TooLittleMemory);
+            }
+            PlanAction::Push(number, row) => {
+                let (row, Loop { rows, count, .. }) = (self.value(*row), self.innermost());
+                self.line(format!("if ({count} == 0) {rows}[{number}] = {row};"));
+                self.checked(format!("tw_push(&region, &{rows}[{number}], &{row})"));
+            }
+            PlanAction::Stack(number, value) => self.stack(*number, *value),
+            PlanAction::List(operation, operands, result) => {
+                self.list(*operation, operands, *result);
+            }
+        }
+        Ok(())
+    }
+
+    // --- values and symbols ---
+
+    fn test(&mut self, condition: &PlanCondition<'_>) -> String {
+        match condition {
+            PlanCondition::OutOfRange(symbol, range) => {
+                let name = self.symbol(*symbol);
+                let mut wrong = Vec::new();
+                if range.min != i64::MIN {
+                    wrong.push(format!("{name} < {}", integer(range.min, false)));
+                }
+                if range.max != i64::MAX {
+                    wrong.push(format!("{name} > {}", integer(range.max, false)));
+                }
+                wrong.join(" || ")
+            }
+            PlanCondition::Broken(Assumption::Equal(a, b)) => {
+                format!("{} != {}", self.expression(a), self.expression(b))
+            }
+            PlanCondition::Broken(Assumption::Broadcastable(a, b)) => {
+                let (a, b) = (self.expression(a), self.expression(b));
+                format!("{a} != {b} && {a} != 1 && {b} != 1")
+            }
+            PlanCondition::Broken(Assumption::Divisible(_, 0)) => "1".to_owned(),
+            PlanCondition::Broken(Assumption::Divisible(a, by)) => {
+                format!("({}) % {by} != 0", self.expression(a))
+            }
+            PlanCondition::Above(least, most) => {
+                format!("{} > {}", self.expression(least), self.expression(most))
+            }
+            PlanCondition::OtherRank(value, axes) => {
+                format!("{}.axes != {axes}", self.value(*value))
+            }
+            PlanCondition::OtherExtent(value, axis, extent) => {
+                format!("{}.extents[{axis}] != {}", self.value(*value), self.expression(extent))
+            }
+        }
+    }
+
+    fn place(&self, place: PlanPlace) -> String {
+        match place {
+            PlanPlace::Value(value) => self.value(value),
+            PlanPlace::Carried(number) => format!("{}[{number}]", self.innermost().carried),
+            PlanPlace::Output(number) => format!("out[{number}]"),
+        }
+    }
+
+    fn tensor(&self, value: ValueId) -> (DType, usize) {
+        self.function.ty(value).as_tensor().map_or((DType::U8, 0), |ty| (ty.dtype, ty.shape.len()))
+    }
+
+    fn shape(&mut self, value: ValueId) {
+        let (function, name) = (self.function, self.value(value));
+        for (axis, extent) in function.ty(value).exprs().iter().enumerate() {
+            let text = self.expression(extent);
+            self.line(format!("{name}.extents[{axis}] = {text};"));
+        }
+    }
+
+    fn make(&mut self, value: ValueId) {
+        let (name, (dtype, rank)) = (self.value(value), self.tensor(value));
+        let test = format!("tw_make(&region, &{name}, {}, {rank}) == NULL", dtype.bits());
+        self.leave_if(test, Fault::TooLittleMemory);
+    }
+
+    fn call(
+        &mut self,
+        called: FunctionId,
+        operands: &[ValueId],
+        results: &[ValueId],
+    ) -> base::Result<()> {
+        let missing =
+            || Diagnostics::internal(format!("the plan calls {called}, which is missing"));
+        let segment = self.segments.get(&called).ok_or_else(missing)?;
+        let arena = self.expression(&segment.arena);
+        if segment.arena.as_constant().is_none() {
+            let estimate = self.estimate(&segment.arena);
+            self.leave_if(format!("{estimate} > {MOST_BYTES}"), Fault::TooLittleMemory);
+        }
+        let list = |values: &[ValueId], memory: &dyn Fn(String) -> String| -> String {
+            let texts: Vec<String> =
+                values.iter().map(|&value| memory(self.value(value))).collect();
+            if texts.is_empty() { "NULL".to_owned() } else { texts.join(", ") }
+        };
+        let operands = &operands[..segment.inputs.min(operands.len())];
+        let operands = list(operands, &|name| format!("{name}.data"));
+        let results = list(results, &|name| format!("tw_memory(&{name})"));
+        let mut arguments =
+            ["constants", "scratch", "operands", "results"].map(str::to_owned).to_vec();
+        arguments.extend(segment.symbols.iter().map(|(symbol, _)| self.symbol(*symbol)));
+        if segment.turns {
+            arguments.push("&turns".to_owned());
+        }
+        let (name, arguments) = (&segment.name, arguments.join(", "));
+        self.line("{");
+        self.inside(|writer| {
+            writer.line(format!("const void *operands[] = {{ {operands} }};"));
+            writer.line(format!("void *results[] = {{ {results} }};"));
+            writer.line("unsigned char *const low = region.low;");
+            writer.line(format!("unsigned char *const scratch = tw_take(&region, {arena});"));
+            writer.leave_if("scratch == NULL", Fault::TooLittleMemory);
+            writer.checked(format!("{name}({arguments})"));
+            writer.line("region.low = low;");
+            Ok(())
+        })?;
+        self.line("}");
+        Ok(())
+    }
+
+    // --- loops ---
+
+    /// The loop whose actions are being written.
+    fn innermost(&self) -> Loop {
+        self.loops.last().cloned().unwrap_or_default()
+    }
+
+    fn looped(&mut self, looped: &PlanLoop<'_>) -> base::Result<()> {
+        let trips = looped.trips.map(|trips| self.expression(trips)).unwrap_or_default();
+        let mut name = |word: &str| self.names.fresh(word);
+        let (carried, rows, top) = (name("carried"), name("rows"), name("top"));
+        let (mark, kept, count) = (name("mark"), name("kept"), name("count"));
+        let place = match looped.reverse {
+            true => format!("{trips} - 1 - {count}"),
+            false => count.clone(),
+        };
+        let stacks = looped.stacks;
+        self.line("{");
+        self.inside(|writer| {
+            writer.line(format!("tw_value {carried}[{}];", looped.carried.max(1)));
+            if stacks > 0 {
+                writer.line(format!("tw_value {rows}[{stacks}];"));
+                writer.line(format!("unsigned char *const {top} = region.high;"));
+            }
+            writer.line(format!("unsigned char *const {mark} = region.low;"));
+            writer.line(format!("unsigned char *{kept} = {mark};"));
+            writer.line(format!("int64_t {count} = 0;"));
+            let reverse = looped.reverse;
+            let names = Loop { carried, rows, top, kept, count, trips, place, stacks, reverse };
+            writer.loops.push(names.clone());
+            let Loop { carried, top, kept, count, .. } = names;
+            writer.actions(&looped.start)?;
+            writer.line("for (;;) {");
+            writer.inside(|writer| {
+                writer.actions(&looped.turn)?;
+                let array = format!("{carried}, {}", looped.carried);
+                writer.line(format!("{kept} = tw_keep(&region, {mark}, {array});"));
+                writer.line(format!("{count}++;"));
                 Ok(())
             })?;
-            self.known.clone_from(&before);
-        }
+            writer.line("}");
+            writer.line(format!("region.low = {kept};"));
+            writer.line(format!("(void){carried};"));
+            writer.actions(&looped.end)?;
+            if stacks > 0 {
+                writer.line(format!("region.high = {top};"));
+            }
+            writer.loops.pop();
+            Ok(())
+        })?;
         self.line("}");
-        self.bind_extents(id, &node.results);
         Ok(())
+    }
+
+    fn stack(&mut self, number: usize, value: ValueId) {
+        let (name, rank) = (self.value(value), self.tensor(value).1);
+        let Loop { rows, top, count, stacks, reverse, .. } = self.innermost();
+        self.line(format!("if ({count} > 0) {{"));
+        self.printer.indent();
+        self.line(format!("{name}.extents[0] = {count};"));
+        for axis in 1..rank {
+            let from = format!("{rows}[{number}].extents[{}]", axis - 1);
+            self.line(format!("{name}.extents[{axis}] = {from};"));
+        }
+        self.printer.dedent();
+        self.line("} else {");
+        self.printer.indent();
+        self.shape(value);
+        self.printer.dedent();
+        self.line("}");
+        self.make(value);
+        let reverse = i32::from(reverse);
+        let arguments = format!("{rows}, {stacks}, {number}, {count}, {reverse}");
+        self.line(format!("tw_stack(&{name}, {top}, {arguments});"));
+    }
+
+    // --- lists ---
+
+    fn list(&mut self, operation: ListOperation, operands: &[ValueId], result: ValueId) {
+        let name = self.value(result);
+        // Behind what makes a list of values come a list and what is done with it.
+        let list = operands.first().map(|&list| self.value(list)).unwrap_or_default();
+        let count = format!("{list}.extents[0]");
+        let place = |operand: usize, end: &str, otherwise: String| match operands.get(operand) {
+            Some(&place) => format!("tw_place(&{list}, &{}, {end})", self.value(place)),
+            None => otherwise,
+        };
+        match operation {
+            ListOperation::Sequence | ListOperation::Optional => self.list_of(&name, operands),
+            ListOperation::Length => {
+                self.make(result);
+                self.line(format!("*(int64_t *)tw_memory(&{name}) = {count};"));
+            }
+            ListOperation::HasElement => {
+                self.make(result);
+                self.line(format!("*(unsigned char *)tw_memory(&{name}) = {count} > 0;"));
+            }
+            ListOperation::Insert => {
+                let place = place(2, &format!("{count} + 1"), count.clone());
+                let value = self.value(operands[1]);
+                self.checked(format!("tw_insert(&region, &{name}, &{list}, &{value}, {place})"));
+            }
+            ListOperation::Erase => {
+                let place = place(1, &count, format!("{count} - 1"));
+                self.checked(format!("tw_erase(&region, &{name}, &{list}, {place})"));
+            }
+            ListOperation::At | ListOperation::Element => {
+                let place = place(1, &count, format!("{count} - 1"));
+                self.checked(format!("tw_at(&{name}, &{list}, {place})"));
+            }
+            ListOperation::Concat { axis, is_new } => {
+                let (bits, is_new) = (self.tensor(result).0.bits(), i32::from(is_new));
+                let how = format!("{axis}, {is_new}, {bits}");
+                self.checked(format!("tw_join(&region, &{name}, &{list}, {how})"));
+            }
+        }
+    }
+
+    /// A list of values.
+    fn list_of(&mut self, name: &str, values: &[ValueId]) {
+        let count = values.len();
+        self.line("{");
+        self.printer.indent();
+        self.line(format!("tw_value *const held = tw_list(&region, &{name}, {count});"));
+        self.leave_if("held == NULL", Fault::TooLittleMemory);
+        for (number, &value) in values.iter().enumerate() {
+            self.line(format!("held[{number}] = {};", self.value(value)));
+        }
+        self.printer.dedent();
+        self.line("}");
     }
 }

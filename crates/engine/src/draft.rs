@@ -2,6 +2,8 @@
 
 use std::io::{self, Write};
 
+use base::Diagnostics;
+use tensor::{DType, StagedFile, Tensor};
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::file::EngineFile;
@@ -15,9 +17,37 @@ use crate::{
 pub struct EngineDraft<'a> {
     sections: Vec<(u64, Vec<u8>)>,
     /// Each with its offset behind the head, in order.
-    constants: Vec<(usize, &'a [u8])>,
+    constants: Vec<(usize, Piece<'a>)>,
     /// Where the last of them ends.
     end: usize,
+}
+
+/// A piece of what lies behind the head.
+#[derive(Clone, Copy, Debug)]
+enum Piece<'a> {
+    Bytes(&'a [u8]),
+    /// So many bytes that are made when the file is written.
+    Room(usize),
+}
+
+impl<'a> Piece<'a> {
+    fn len(self) -> usize {
+        match self {
+            Piece::Bytes(bytes) => bytes.len(),
+            Piece::Room(bytes) => bytes,
+        }
+    }
+
+    /// What is ahead of an offset, and what is not.
+    fn split_at(self, offset: usize) -> (Piece<'a>, Piece<'a>) {
+        match self {
+            Piece::Bytes(bytes) => {
+                let (ahead, behind) = bytes.split_at(offset);
+                (Piece::Bytes(ahead), Piece::Bytes(behind))
+            }
+            Piece::Room(bytes) => (Piece::Room(offset), Piece::Room(bytes - offset)),
+        }
+    }
 }
 
 impl<'a> EngineDraft<'a> {
@@ -32,7 +62,8 @@ impl<'a> EngineDraft<'a> {
     pub fn of(file: &'a EngineFile) -> EngineDraft<'a> {
         let sections = file.sections().map(|(kind, content)| (kind, content.to_vec())).collect();
         let constants = file.constants();
-        EngineDraft { sections, constants: vec![(0, constants)], end: constants.len() }
+        let (constants, end) = (vec![(0, Piece::Bytes(constants))], constants.len());
+        EngineDraft { sections, constants, end }
     }
 
     /// Adds a section, or puts it in the place of that of its kind: there is one of each.
@@ -53,7 +84,7 @@ impl<'a> EngineDraft<'a> {
         let alignment = if bytes.len() >= PAGE { PAGE } else { ALIGNMENT };
         let offset = self.end.next_multiple_of(alignment);
         self.end = offset + bytes.len();
-        self.constants.push((offset, bytes));
+        self.constants.push((offset, Piece::Bytes(bytes)));
         offset
     }
 
@@ -62,15 +93,29 @@ impl<'a> EngineDraft<'a> {
     /// # Errors
     /// A place where nothing is, or a part of several constants.
     pub fn replace_constant(&mut self, offset: usize, bytes: &'a [u8]) -> Result<(), Damage> {
-        let end = offset.saturating_add(bytes.len());
-        let holds = |&(start, own): &(usize, &[u8])| start <= offset && end <= start + own.len();
+        self.replace(offset, Piece::Bytes(bytes))
+    }
+
+    /// Takes away so many bytes that are there, in whose place [`EngineDraft::write_filled`] has
+    /// others made. There is one such room.
+    ///
+    /// # Errors
+    /// As [`EngineDraft::replace_constant`].
+    pub fn leave_room(&mut self, offset: usize, bytes: usize) -> Result<(), Damage> {
+        self.replace(offset, Piece::Room(bytes))
+    }
+
+    fn replace(&mut self, offset: usize, with: Piece<'a>) -> Result<(), Damage> {
+        let end = offset.saturating_add(with.len());
+        let holds =
+            |&(start, own): &(usize, Piece<'_>)| start <= offset && end <= start + own.len();
         let number = self.constants.iter().position(holds);
         let number = number.ok_or_else(|| Damage::new("constants lie in each other"))?;
         let (start, own) = self.constants[number];
         let (before, rest) = own.split_at(offset - start);
-        let (_, behind) = rest.split_at(bytes.len());
-        let parts = [(start, before), (offset, bytes), (end, behind)];
-        let parts = parts.into_iter().filter(|(_, part)| !part.is_empty());
+        let (_, behind) = rest.split_at(with.len());
+        let parts = [(start, before), (offset, with), (end, behind)];
+        let parts = parts.into_iter().filter(|(_, part)| part.len() > 0);
         self.constants.splice(number..=number, parts);
         Ok(())
     }
@@ -84,22 +129,76 @@ impl<'a> EngineDraft<'a> {
     /// Writes the file.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// Those of the writer; one of the kind `InvalidInput` where room is left.
     pub fn write(&self, file: &mut impl Write) -> io::Result<()> {
-        file.write_all(&self.head())?;
-        self.with_constants(&mut |bytes| file.write_all(bytes))
+        file.write_all(&self.sealed(self.head(), &[]))?;
+        self.pieces().try_for_each(|piece| match piece {
+            Piece::Bytes(bytes) => file.write_all(bytes),
+            Piece::Room(_) => Err(io::ErrorKind::InvalidInput.into()),
+        })
     }
 
-    fn with_constants(&self, each: &mut dyn FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    /// Writes the file, and has `fill` write all that belongs where room was left: into the file's
+    /// own memory, zeros so far, so that nothing is copied. What the system refuses `failed` tells.
+    ///
+    /// # Errors
+    /// Those of the system, and of `fill`.
+    pub fn write_filled(
+        &self,
+        file: &mut StagedFile,
+        fill: &mut dyn FnMut(&mut [u8]) -> base::Result<()>,
+        failed: &dyn Fn(io::Error) -> Diagnostics,
+    ) -> base::Result<()> {
+        let head = self.head();
+        file.write_all(&head).map_err(failed)?;
+        let write = |piece| match piece {
+            Piece::Bytes(bytes) => file.write_all(bytes),
+            Piece::Room(bytes) => file.leave_room(bytes as u64),
+        };
+        self.pieces().try_for_each(write).map_err(failed)?;
+        let mut rooms = self.constants.iter().filter(|(_, it)| matches!(it, Piece::Room(_)));
+        let (at, bytes) = rooms.next().map_or((0, 0), |(at, room)| (head.len() + at, room.len()));
+        let head = match file.room(at as u64, bytes) {
+            Ok(mut memory) => {
+                fill(&mut memory)?;
+                self.sealed(head, &memory)
+            }
+            // Some file systems have no such memory.
+            Err(_) => {
+                let zeros = Tensor::try_zeros(DType::U8, &[bytes]);
+                let mut zeros = zeros.ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
+                fill(zeros.bytes_mut())?;
+                file.overwrite(at as u64, zeros.bytes()).map_err(failed)?;
+                self.sealed(head, zeros.bytes())
+            }
+        };
+        file.overwrite(0, &head).map_err(failed)
+    }
+
+    /// All behind the head: the constants, and zeros in between.
+    fn pieces(&self) -> impl Iterator<Item = Piece<'a>> {
         let mut end = 0;
-        for &(offset, bytes) in &self.constants {
-            each(&[0; PAGE][..offset - end])?;
-            each(bytes)?;
-            end = offset + bytes.len();
-        }
-        Ok(())
+        self.constants.iter().flat_map(move |&(offset, piece)| {
+            let between = Piece::Bytes(&[0; PAGE][..offset - end]);
+            end = offset + piece.len();
+            [between, piece]
+        })
     }
 
+    /// A head with its digest and that of the constants, this where room was left.
+    fn sealed(&self, mut head: Vec<u8>, room: &[u8]) -> Vec<u8> {
+        let mut constants = Xxh3::new();
+        self.pieces().for_each(|piece| match piece {
+            Piece::Bytes(bytes) => constants.update(bytes),
+            Piece::Room(_) => constants.update(room),
+        });
+        head[CONSTANTS_DIGEST].copy_from_slice(&constants.digest128().to_le_bytes());
+        let digest = head_digest(&head);
+        head[HEAD_DIGEST].copy_from_slice(&digest.to_le_bytes());
+        head
+    }
+
+    /// The head, but for digests.
     fn head(&self) -> Vec<u8> {
         let mut head = vec![0; HEADER + self.sections.len() * ROW];
         for (number, (kind, content)) in self.sections.iter().enumerate() {
@@ -112,21 +211,12 @@ impl<'a> EngineDraft<'a> {
             head.extend_from_slice(content);
         }
         head.resize(head.len().next_multiple_of(PAGE), 0);
-        let mut constants = Xxh3::new();
-        // A digest takes all that it is given.
-        let _ = self.with_constants(&mut |bytes| {
-            constants.update(bytes);
-            Ok(())
-        });
         let bytes = head.len();
         head[..8].copy_from_slice(&MAGIC);
         head[8..12].copy_from_slice(&FORMAT.to_le_bytes());
         head[12..16].copy_from_slice(&(self.sections.len() as u32).to_le_bytes());
         head[16..24].copy_from_slice(&(bytes as u64).to_le_bytes());
         head[24..32].copy_from_slice(&((bytes + self.end) as u64).to_le_bytes());
-        head[CONSTANTS_DIGEST].copy_from_slice(&constants.digest128().to_le_bytes());
-        let digest = head_digest(&head);
-        head[HEAD_DIGEST].copy_from_slice(&digest.to_le_bytes());
         head
     }
 }

@@ -6,7 +6,8 @@
 //! - [`FunctionBuilder`]: making functions; [`rebuild`], [`Function::compact`]: changing them;
 //! - [`print`](print()) and [`parse`](parse()): the text form, described in `text/mod.rs`;
 //! - `regions`: what they capture, one as a function, copies of one;
-//! - [`verify`](verify()): what must hold.
+//! - [`verify`](verify()): what must hold;
+//! - [`PlanActions`]: what a plan does, for those who write it down.
 //!
 //! This crate does not know loops, kernels' insides, or targets.
 
@@ -19,6 +20,7 @@ mod infer;
 mod known;
 mod lists;
 mod op;
+mod plan_actions;
 mod regions;
 mod rewrite;
 mod shape;
@@ -36,6 +38,7 @@ pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use known::Known;
 pub use lists::{ElementType, ListOperation};
 pub use op::{HostAttributes, IterationSpace, Op, TensorType};
+pub use plan_actions::{PlanAction, PlanActions, PlanCondition, PlanLoop, PlanNumber, PlanPlace};
 pub use rewrite::{Rewriter, rebuild};
 pub use shape::Shape;
 pub use text::{

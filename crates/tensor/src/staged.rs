@@ -8,10 +8,11 @@
 //! rather than page by page as he reads.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, codes};
+use memmap2::{MmapMut, MmapOptions};
 
 /// Bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
@@ -40,6 +41,49 @@ impl StagedFile {
     pub fn finish(mut self) -> io::Result<File> {
         self.flush()?;
         Ok(self.file)
+    }
+
+    /// Leaves room for so many bytes: zeros, until [`StagedFile::room`] or
+    /// [`StagedFile::overwrite`] puts something there.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn leave_room(&mut self, bytes: u64) -> io::Result<()> {
+        let zeros = vec![0; HUGE_PAGE.min(usize::try_from(bytes).unwrap_or(HUGE_PAGE))];
+        let mut left = bytes;
+        while left > 0 {
+            let some = (zeros.len() as u64).min(left);
+            self.write_all(&zeros[..some as usize])?;
+            left -= some;
+        }
+        Ok(())
+    }
+
+    /// What has been written from an offset on, at a multiple of a page, as memory to change: it is
+    /// the file's own, so that nothing is copied. The disk has the space already.
+    ///
+    /// # Errors
+    /// Those of the system, on which some file systems refuse this.
+    pub fn room(&mut self, offset: u64, bytes: usize) -> io::Result<MmapMut> {
+        self.flush()?;
+        if offset.checked_add(bytes as u64).is_none_or(|end| end > self.written) {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        // SAFETY: the file is this process's own until it is moved to its place: it was made under
+        // a name of its own, and nothing shortens it.
+        unsafe { MmapOptions::new().offset(offset).len(bytes).map_mut(&self.file) }
+    }
+
+    /// Writes over what has been written from an offset on; what is written next goes to the end.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn overwrite(&mut self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.flush()?;
+        self.file.seek(SeekFrom::Start(offset))?;
+        self.file.write_all(bytes)?;
+        self.file.seek(SeekFrom::Start(self.written))?;
+        Ok(())
     }
 
     fn hand_over(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -113,16 +157,30 @@ impl StagedFiles {
         content: impl FnOnce(&mut StagedFile) -> io::Result<()>,
     ) -> base::Result<()> {
         let path = path.as_ref();
+        self.write_checked(path, |file| Ok(content(file).map_err(|it| cannot_write(path, &it))?))
+    }
+
+    /// Writes one more file, for the place `path`, by what fails for reasons of its own, too.
+    ///
+    /// # Errors
+    /// As [`StagedFiles::write`], and those of `content`.
+    pub fn write_checked(
+        &mut self,
+        path: &Path,
+        content: impl FnOnce(&mut StagedFile) -> base::Result<()>,
+    ) -> base::Result<()> {
         if path.is_dir() {
             return Err(cannot_write(path, &io::ErrorKind::IsADirectory.into()).into());
         }
         let temporary = temporary_beside(path);
         self.files.push((temporary.clone(), path.to_path_buf()));
-        let written = File::create(&temporary).map(StagedFile::new).and_then(|mut file| {
-            content(&mut file)?;
-            file.finish()
-        });
-        written.map(drop).map_err(|error| cannot_write(path, &error).into())
+        // What is mapped must be open for reading, too.
+        let mut options = File::options();
+        let made = options.read(true).write(true).create(true).truncate(true).open(&temporary);
+        let mut file = StagedFile::new(made.map_err(|error| cannot_write(path, &error))?);
+        content(&mut file)?;
+        file.finish().map_err(|error| cannot_write(path, &error))?;
+        Ok(())
     }
 
     /// Moves all files to their places; those that are there are replaced. All of them were written
@@ -152,7 +210,9 @@ fn temporary_beside(path: &Path) -> PathBuf {
     path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
 }
 
-fn cannot_write(path: &Path, error: &io::Error) -> Diagnostic {
+/// Why a file is not written: `TW0301`.
+#[must_use]
+pub fn cannot_write(path: &Path, error: &io::Error) -> Diagnostic {
     Diagnostic::error(codes::CANNOT_WRITE_FILE, "cannot write the file")
         .at(path.display().to_string())
         .because(error.to_string())
@@ -186,6 +246,30 @@ mod tests {
             file.finish().expect("written");
             assert!(fs::read(&path).expect("it is there") == content);
         }
+        fs::remove_file(&path).expect("removed");
+    }
+
+    #[test]
+    fn room_is_filled_in_place() {
+        let name = format!("tilewright-room-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        let mut files = StagedFiles::new();
+        let bytes = HUGE_PAGE + 4096 + 7;
+        let written = files.write(&path, |file| {
+            file.write_all(&[1; 4096])?;
+            file.leave_room(bytes as u64)?;
+            file.write_all(&[2; 5])?;
+            file.overwrite(4, &[3; 3])?;
+            file.room(4096, bytes)?.fill(4);
+            assert!(file.room(4096, bytes + 6).is_err(), "it ends before that");
+            file.write_all(&[5; 2])
+        });
+        written.and_then(|()| files.commit()).expect("written");
+        let own = fs::read(&path).expect("it is there");
+        let parts = [(4, 1), (3, 3), (4089, 1), (bytes, 4), (5, 2), (2, 5)];
+        let expected: Vec<u8> =
+            parts.into_iter().flat_map(|(count, byte)| std::iter::repeat_n(byte, count)).collect();
+        assert!(own == expected);
         fs::remove_file(&path).expect("removed");
     }
 

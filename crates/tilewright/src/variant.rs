@@ -118,7 +118,7 @@ impl Variant {
             ..Request::new(own, &setup_symbols, Role::Setup, (target, options))
         })?;
         let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
-        run_setup(&setup, &mut constants, &model.options)?;
+        run_setup(&setup, constants.bytes_mut(), &model.options)?;
         let plan = Plan::of(&front);
         Ok(Variant {
             id: Variant::next_id(),
@@ -186,7 +186,7 @@ impl Variant {
             Some(block) => block,
             None => Block::zeroed(self.setup.executable().constant_bytes())?,
         };
-        let done = run_setup(&self.setup, &mut block, options);
+        let done = run_setup(&self.setup, block.bytes_mut(), options);
         self.constants = Constants::Computed(Arc::new(block));
         done
     }
@@ -494,7 +494,7 @@ impl Variant {
 /// Faults while running.
 pub(crate) fn run_setup(
     setup: &Specialisation,
-    constants: &mut Block,
+    constants: &mut [u8],
     options: &Options,
 ) -> Result<()> {
     let run = |state: &mut State| {
@@ -502,7 +502,7 @@ pub(crate) fn run_setup(
         for &id in setup.executable().weights() {
             call.weight(id, setup.weight(id).bytes())?;
         }
-        call.constants_to_fill(constants.bytes_mut())?;
+        call.constants_to_fill(constants)?;
         // What has been packed is not read again: the file need not stay in memory beside it.
         let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
         call.run_releasing(&mut |id| {

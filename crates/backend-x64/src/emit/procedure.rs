@@ -31,6 +31,10 @@ const PARAMETERS: [Register; 6] =
 const PRESERVED: [Register; 5] =
     [Register::RBX, Register::R14, Register::R15, Register::R13, Register::R12];
 
+/// Registers that small numbers reach by way of the stack, in three bytes rather than five.
+const PUSHED: [Register; 6] =
+    [Register::RAX, Register::RCX, Register::RDX, Register::RBX, Register::RSI, Register::RDI];
+
 /// Bytes of a page: a stack grows by no more at once.
 const PAGE: u64 = 4096;
 
@@ -182,7 +186,11 @@ impl<'a> ProcedureEmitter<'a> {
 
     /// A number in a register; the flags stay.
     fn number(&mut self, register: Register, number: i64) -> Result<(), String> {
-        if u32::try_from(number).is_ok() {
+        if let Some(byte) = i8::try_from(number).ok().filter(|_| PUSHED.contains(&register)) {
+            // push
+            self.code.bytes.extend([0x6a, byte.cast_unsigned()]);
+            self.pop(register)
+        } else if u32::try_from(number).is_ok() {
             self.imm(Code::Mov_r32_imm32, low_half(register), number)
         } else if i32::try_from(number).is_ok() {
             self.imm(Code::Mov_rm64_imm32, register, number)

@@ -12,6 +12,7 @@ use graph::Function;
 use module::Module;
 use runtime::Block;
 use tensor::StagedFiles;
+use tensor::staged::cannot_write;
 
 use super::constants::Place;
 use super::load::Loader;
@@ -105,13 +106,16 @@ fn refitted_in_place(
     for (&id, weight) in weights.filter(|(id, _)| id.index() < count) {
         *weight = module.constants[id].tensor.clone();
     }
-    let mut block = Block::zeroed(of_block.bytes)?;
     if setup.executable().constant_bytes() != of_block.bytes {
         return Err(Damage::new("its block of constants is of another size").into());
     }
-    run_setup(setup, &mut block, options)?;
-    put(of_block, block.bytes());
-    if !is_apart {
+    // A block of few bytes lies in the head; any other is made where the file has it.
+    let mut block = Block::zeroed(if of_block.is_checked { of_block.bytes } else { 0 })?;
+    if of_block.is_checked {
+        run_setup(setup, block.bytes_mut(), options)?;
+        put(of_block, block.bytes());
+    }
+    if !is_apart || (!of_block.is_checked && parts.contains_key(&of_block)) {
         return Ok(false);
     }
     let mut checked = source.file.section(section::CHECKED)?.to_vec();
@@ -130,7 +134,14 @@ fn refitted_in_place(
     draft.section(section::CHECKED, checked);
     draft.remove_section(section::KEY);
     let mut files = StagedFiles::new();
-    files.write(path, |file| draft.write(file))?;
+    if of_block.is_checked {
+        files.write(path, |file| draft.write(file))?;
+    } else {
+        draft.leave_room(of_block.offset, of_block.bytes)?;
+        let mut fill = |memory: &mut [u8]| run_setup(setup, memory, options);
+        let failed = |error| cannot_write(path, &error).into();
+        files.write_checked(path, |file| draft.write_filled(file, &mut fill, &failed))?;
+    }
     files.commit()?;
     Ok(true)
 }

@@ -217,6 +217,10 @@ impl Source {
 }
 
 /// A file of one of the formats whose first bytes tell them apart.
+#[cfg_attr(
+    not(any(feature = "aten", feature = "gguf", feature = "stablehlo", feature = "tflite")),
+    expect(unused_variables, reason = "limits are of formats that this program is built without")
+)]
 fn of_told_format(bytes: &Bytes, limits: &Limits) -> Option<Result<Source>> {
     let bytes = || bytes.clone();
     if EngineFile::is_one(&bytes()) {
