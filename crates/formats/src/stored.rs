@@ -177,12 +177,12 @@ impl Stored {
         let [lhs, rhs] = operands;
         let own = parts.space.clone();
         let mut sums = rewriter.builder.contract(own, lhs, rhs, DType::F32, DType::F32)?;
-        let result = &parts.space.extents[..parts.space.parallel];
+        let result = parts.shape();
         if let Some(points) = self.points(rewriter, space, target, &parts)? {
             // What is taken from the integers is taken from their sums.
             let other = (1 - self.operand, contraction.operands[1 - self.operand].value);
             let (data, axes) = sums_along(rewriter, &parts.space, other, DType::F32)?;
-            let data = rewriter.builder.broadcast(data, result, &axes)?;
+            let data = rewriter.builder.broadcast(data, &result[..], &axes)?;
             let share = rewriter.builder.map(ScalarFunction::Mul, &[points, data])?;
             sums = rewriter.builder.map(ScalarFunction::Sub, &[sums, share])?;
         }
@@ -240,8 +240,8 @@ impl Stored {
         let term_of_weights = operands[self.operand].iter().position(|own| *own == term);
         let places = (0..terms).map(place).collect();
         let space = IterationSpace { extents, parallel: lane + 1, operands };
-        let summed = vec![block];
-        Ok(Parts { space, block, summed, panel, vector, places, term_of_weights })
+        let joined = None;
+        Ok(Parts { space, joined, block, panel, vector, places, term_of_weights })
     }
 
     /// The product with an axis for blocks of terms and one for those of a block.
@@ -400,7 +400,7 @@ impl Stored {
             return Ok(None);
         }
         let number = |number: i64| Tensor::scalar(Scalar::from_f64(DType::F32, number as f64));
-        let result = parts.space.extents[..parts.space.parallel].to_vec();
+        let result = parts.shape();
         let Some(points) = &self.points else {
             let known = self.found.whole.known_zero(rewriter.source).unwrap_or(0) - self.least;
             let known = rewriter.builder.literal(number(known));
@@ -429,8 +429,7 @@ impl Stored {
     ) -> Built {
         let own = rewriter.get(shift.value);
         let own = self.repeated(rewriter, space, (shift, own), target, parts)?;
-        let result = &parts.space.extents[..parts.space.parallel];
-        let data = rewriter.builder.broadcast(data, result, &axes)?;
+        let data = rewriter.builder.broadcast(data, parts.shape(), &axes)?;
         let share = rewriter.builder.map(ScalarFunction::Mul, &[data, own])?;
         rewriter.builder.map(shift.function, &[sums, share])
     }
@@ -462,12 +461,11 @@ impl Stored {
         if own.panel != parts.panel {
             return Err("scales of another layout".to_owned());
         }
-        let place = |own: &Expr| Some(own.as_symbol()?.index());
+        let place = |own: &Expr| Some(parts.axis(own.as_symbol()?.index()));
         let axes = own.space.operands[self.operand].iter().map(place);
         let axes = axes.collect::<Option<Vec<usize>>>().ok_or("scales that are not walked")?;
-        let result = &parts.space.extents[..parts.space.parallel];
         let laid = rewriter.builder.cast(laid, dtype)?;
-        rewriter.builder.broadcast(laid, result, &axes)
+        rewriter.builder.broadcast(laid, parts.shape(), &axes)
     }
 }
 
@@ -498,9 +496,10 @@ impl Word {
 /// result, and last along the vectors' axis.
 struct Parts {
     space: IterationSpace,
-    /// The axis of the blocks, and those that are added up.
+    /// An axis of the products that what follows them has no more: those along it are joined.
+    joined: Option<usize>,
+    /// The axis of the blocks.
     block: usize,
-    summed: Vec<usize>,
     /// Elements of a panel.
     panel: Option<i64>,
     /// The axis of the result along which vectors go, and the places here of all its axes.
@@ -511,19 +510,30 @@ struct Parts {
 }
 
 impl Parts {
+    /// The shape of the sums of blocks.
+    fn shape(&self) -> Vec<Expr> {
+        let extents = self.space.extents[..self.space.parallel].iter().enumerate();
+        let kept = extents.filter(|(axis, _)| Some(*axis) != self.joined);
+        kept.map(|(_, extent)| extent.clone()).collect()
+    }
+
+    /// The axis of the sums of blocks that an axis of the products is.
+    fn axis(&self, axis: usize) -> usize {
+        axis - usize::from(self.joined.is_some_and(|joined| joined < axis))
+    }
+
     /// The sums of all blocks, in the shape of the product.
-    fn whole(self, rewriter: &mut Rewriter<'_>, sums: ValueId, space: &IterationSpace) -> Built {
+    fn whole(&self, rewriter: &mut Rewriter<'_>, sums: ValueId, space: &IterationSpace) -> Built {
         let builder = &mut rewriter.builder;
-        let sum = Reduction::Sum;
-        let mut value = builder.reduce_axes(sums, &self.summed, sum, DType::F32, false)?;
-        let behind =
-            |place: usize| place - self.summed.iter().filter(|&&summed| summed < place).count();
+        let (block, sum) = (self.axis(self.block), Reduction::Sum);
+        let mut value = builder.reduce_axes(sums, &[block], sum, DType::F32, false)?;
         let mut order = Vec::new();
         for (axis, place) in self.places.iter().enumerate() {
             if axis == self.vector && self.panel.is_some() {
                 order.push(0);
             }
-            order.push(behind(*place));
+            let place = self.axis(*place);
+            order.push(place - usize::from(place > block));
         }
         value = builder.transpose(value, &order)?;
         let mut shape = space.extents[..space.parallel].to_vec();

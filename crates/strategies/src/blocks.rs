@@ -104,6 +104,13 @@ impl Problem {
             return Err("an earlier nest has a result of its own".into());
         }
         let kept = rows::local_buffers(kernel, before);
+        let is_whole = |id: &BufferId| {
+            let sums = nests.iter().any(|nest| accumulates(nest, *id));
+            sums && kernel.buffers[*id].dtype.is_integer()
+        };
+        if kept.iter().any(is_whole) && rows::Parts::find(kernel, nests).is_some() {
+            return Err("sums of whole numbers are added up where they are computed".into());
+        }
         let rows = Rows::of(nests, &kept);
         let sums: Vec<Sum> =
             (1..nests.len()).filter_map(|at| Sum::find(kernel, nests, &rows, at)).collect();

@@ -88,16 +88,35 @@ pub(super) fn compute(
     if let Ok(turn) = hand.attempt(|hand| parts_of_sum(hand, around)) {
         inside(hand, Some(&turn), target)?;
         without_copies(hand)?;
+        write_out_registers(hand, Some(&turn), tile);
     }
     inside(hand, around, target)?;
-    // Sums of a tile are in registers, which have no index.
-    let nests: Vec<Nest> = hand.block(around).into_iter().flatten().collect();
-    for by in nests.iter().flat_map(|nest| nest.loops.iter().rev().skip(1)) {
-        if Some(by.extent) == tile {
-            _ = hand.attempt(|hand| hand.unroll(&by.name));
-        }
-    }
+    write_out_registers(hand, around, tile);
     Ok(outer)
+}
+
+/// Writes out the rows of a tile in the nests of a block, whose sums are to be in registers, and
+/// loops that index what is there.
+fn write_out_registers(hand: &mut Hand<'_>, around: Option<&str>, tile: Option<i64>) {
+    let nests: Vec<Nest> = hand.block(around).into_iter().flatten().collect();
+    let rows = nests.iter().flat_map(|nest| nest.loops.iter().rev().skip(1));
+    let rows = rows.filter(|by| Some(by.extent) == tile).map(|by| by.name.clone());
+    let mut names: Vec<String> = rows.collect();
+    let kernel = hand.kernel();
+    let body = around.and_then(|name| hand.find(name)).map_or(&kernel.body, |found| &found.body);
+    walk(body, &mut |stmt| {
+        let Stmt::For(found) = stmt else { return };
+        let by_it = references(&found.body).into_iter().any(|reference| {
+            let is_register = kernel.buffers[reference.buffer].scope == Scope::Register;
+            is_register && reference.index.iter().any(|index| index.contains(found.variable))
+        });
+        if by_it && found.kind == LoopKind::Serial {
+            names.push(kernel.symbols[found.variable].name.clone());
+        }
+    });
+    for name in names {
+        _ = hand.attempt(|hand| hand.unroll(&name));
+    }
 }
 
 /// Has what one turn of a sum alone reads of a row computed in that turn, so that it is kept in
@@ -114,41 +133,9 @@ pub(super) fn compute(
 /// ```
 fn parts_of_sum(hand: &mut Hand<'_>, around: Option<&str>) -> Result<String, Refused> {
     let nests: Vec<Nest> = hand.block(around).into_iter().flatten().collect();
-    let locals = local_buffers(hand.kernel(), &nests);
-    // Those that one nest alone reads, element by element, and sums: by its loop.
-    let found = locals.iter().find_map(|&part| {
-        let mut readers =
-            nests.iter().filter(|nest| nest.loads().any(|access| access.buffer == part));
-        let (reader, None) = (readers.next()?, readers.next()) else { return None };
-        let mut writes = reader.writes();
-        let (write, None) = (writes.next()?, writes.next()) else { return None };
-        let still: Vec<&LoopInfo> =
-            reader.loops.iter().filter(|by| write.motion(by) == Motion::Still).collect();
-        // Of several the outermost: the others are met in one turn.
-        let &turn = still.first()?;
-        // An axis of the parts is that of the turns: none is met in two of them.
-        let once = |access: &Access| {
-            let along = |index: &Expr| index.as_symbol() == Some(turn.variable);
-            let others = access.index.iter().filter(|index| index.contains(turn.variable));
-            access.index.iter().any(along) && others.count() == 1
-        };
-        let parts = reader.loads().filter(|access| access.buffer == part).all(once);
-        let summed = |access: &Access| {
-            matches!(access.effect, Effect::Reduce(_)) && access.buffer != write.buffer
-        };
-        let parts = parts && nests.iter().flat_map(Nest::writes).any(summed);
-        let sums = matches!(write.effect, Effect::Reduce(_)) && write.buffer != part;
-        let others = reader.loops.iter().filter(|by| by.name != turn.name);
-        let (summed_in_it, rest): (Vec<&LoopInfo>, Vec<_>) =
-            others.partition(|by| still.contains(by));
-        let own = [summed_in_it, rest].concat();
-        let vector = own.last()?;
-        let fits = reader.writes().all(|access| access.motion(vector).is_unit())
-            && reader.loads().all(|access| access.motion(vector).is_vector());
-        let own: Vec<String> = own.iter().map(|by| by.name.clone()).collect();
-        (parts && sums && fits).then(|| (turn.name.clone(), own, write.buffer))
-    });
-    let (turn, own, acc) = found.ok_or("no turn of a sum has parts of its own")?;
+    let parts =
+        Parts::find(hand.kernel(), &nests).ok_or("no turn of a sum has parts of its own")?;
+    let Parts { turn, own, acc, locals } = parts;
     hand.reorder(&[slice::from_ref(&turn), &own].concat())?;
     for &id in locals.iter().rev().filter(|&&id| id != acc) {
         let name = hand.kernel().buffers[id].name.clone();
@@ -157,6 +144,61 @@ fn parts_of_sum(hand: &mut Hand<'_>, around: Option<&str>) -> Result<String, Ref
     hand.simplify()?;
     in_vectors(hand, &own)?;
     Ok(turn)
+}
+
+/// A sum of which each turn has parts of its own.
+pub(super) struct Parts {
+    /// The loop over the turns, and the others of the nest that adds up.
+    turn: String,
+    own: Vec<String>,
+    /// What is added to.
+    acc: BufferId,
+    /// The kernel's own buffers in the order in which they are last written.
+    locals: Vec<BufferId>,
+}
+
+impl Parts {
+    /// The last such sum of some nests.
+    pub(super) fn find(kernel: &Kernel, nests: &[Nest]) -> Option<Parts> {
+        let mut locals = local_buffers(kernel, nests);
+        let writes = |nest: &Nest, id| nest.writes().any(|access| access.buffer == id);
+        locals.sort_by_key(|&id| nests.iter().rposition(|nest| writes(nest, id)));
+        // Those that one nest alone reads, element by element, and sums: by its loop. Of parts that
+        // are made of parts the last: the others are computed with them.
+        let (turn, own, acc) = locals.iter().rev().find_map(|&part| {
+            let mut readers =
+                nests.iter().filter(|nest| nest.loads().any(|access| access.buffer == part));
+            let (reader, None) = (readers.next()?, readers.next()) else { return None };
+            let mut writes = reader.writes();
+            let (write, None) = (writes.next()?, writes.next()) else { return None };
+            let still: Vec<&LoopInfo> =
+                reader.loops.iter().filter(|by| write.motion(by) == Motion::Still).collect();
+            // Of several the outermost: the others are met in one turn.
+            let &turn = still.first()?;
+            // An axis of the parts is that of the turns: none is met in two of them.
+            let once = |access: &Access| {
+                let along = |index: &Expr| index.as_symbol() == Some(turn.variable);
+                let others = access.index.iter().filter(|index| index.contains(turn.variable));
+                access.index.iter().any(along) && others.count() == 1
+            };
+            let parts = reader.loads().filter(|access| access.buffer == part).all(once);
+            let summed = |access: &Access| {
+                matches!(access.effect, Effect::Reduce(_)) && access.buffer != write.buffer
+            };
+            let parts = parts && nests.iter().flat_map(Nest::writes).any(summed);
+            let sums = matches!(write.effect, Effect::Reduce(_)) && write.buffer != part;
+            let others = reader.loops.iter().filter(|by| by.name != turn.name);
+            let (summed_in_it, rest): (Vec<&LoopInfo>, Vec<_>) =
+                others.partition(|by| still.contains(by));
+            let own = [summed_in_it, rest].concat();
+            let vector = own.last()?;
+            let fits = reader.writes().all(|access| access.motion(vector).is_unit())
+                && reader.loads().all(|access| access.motion(vector).is_vector());
+            let own: Vec<String> = own.iter().map(|by| by.name.clone()).collect();
+            (parts && sums && fits).then(|| (turn.name.clone(), own, write.buffer))
+        })?;
+        Some(Parts { turn, own, acc, locals })
+    }
 }
 
 /// Has what reads a copy of a local buffer read the buffer, where that is legal.
@@ -242,10 +284,13 @@ fn rows_of_parts(
 ) -> Option<(usize, i64)> {
     let last = nests.last()?;
     let sums = |nest: &&Nest| nest.writes().all(|it| matches!(it.effect, Effect::Reduce(_)));
-    let mut summing = nests.iter().zip(&rows.counterparts).filter(|(nest, _)| sums(nest));
-    let ((parts, counterparts), (whole, of_whole)) = (summing.next()?, summing.next()?);
+    // Between them parts of a turn may be joined, which takes the place of what they had.
+    let summing: Vec<(&Nest, &BTreeMap<SymbolId, usize>)> =
+        nests.iter().zip(&rows.counterparts).filter(|(nest, _)| sums(nest)).collect();
+    let &[(parts, counterparts), .., (whole, of_whole)] = &summing[..] else { return None };
     let write = |nest: &Nest| nest.writes().next().map(|access| access.buffer);
-    let distinct = write(parts) != write(whole) && summing.next().is_none();
+    let written: BTreeSet<_> = summing.iter().map(|(nest, _)| write(nest)).collect();
+    let distinct = written.len() == summing.len();
     // A turn is one of those that add up parts.
     let still = |by: &&LoopInfo| whole.writes().all(|it| it.motion(by) == Motion::Still);
     let turn = whole.loops.iter().find(still)?;
@@ -309,17 +354,15 @@ fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<
     if hand.attempt(|hand| fuse_all(hand, around, &nests)).is_ok() {
         nests = in_order(hand.block(around).into_iter().flatten().collect());
     }
-    let mut rest = &nests[..];
-    while let [first, others @ ..] = rest {
-        let sum = rest.get(..3).filter(|sum| is_sum(sum));
-        let tiles =
-            sum.and_then(|sum| hand.attempt(|hand| tile::inside(hand, sum.to_vec(), target)).ok());
+    while !nests.is_empty() {
+        let sum = sum_in_front(&nests);
+        let tiles = sum.and_then(|ends| {
+            let sum = [&nests[..2], slice::from_ref(&nests[ends])].concat();
+            hand.attempt(|hand| tile::inside(hand, sum, target)).ok().map(|_| ends)
+        });
         match tiles {
-            Some(_) => rest = &rest[3..],
-            None => {
-                vectorise_nest(hand, first, 0, target)?;
-                rest = others;
-            }
+            Some(ends) => _ = (nests.remove(ends), nests.drain(..2)),
+            None => vectorise_nest(hand, &nests.remove(0), 0, target)?,
         }
     }
     Ok(())
@@ -328,14 +371,12 @@ fn inside(hand: &mut Hand<'_>, around: Option<&str>, target: &Target) -> Result<
 /// Fuses loops of the nests in a block that every access walks as one; those of sums in tiles stay,
 /// which have axes of their own.
 fn fuse_all(hand: &mut Hand<'_>, around: Option<&str>, nests: &[Nest]) -> Result<(), Refused> {
-    let mut rest = nests;
-    while let [first, others @ ..] = rest {
-        if rest.get(..3).is_some_and(is_sum) {
-            rest = &rest[3..];
-            continue;
+    let mut nests = nests.to_vec();
+    while !nests.is_empty() {
+        match sum_in_front(&nests) {
+            Some(ends) => _ = nests.drain(..=ends),
+            None => _ = fuse_neighbours(hand, around, &nests.remove(0))?,
         }
-        fuse_neighbours(hand, around, first)?;
-        rest = others;
     }
     match is_whole(hand) {
         true => Ok(()),
@@ -343,13 +384,16 @@ fn fuse_all(hand: &mut Hand<'_>, around: Option<&str>, nests: &[Nest]) -> Result
     }
 }
 
-/// Whether nests initialise, combine and read accumulators of more than one element.
-fn is_sum(nests: &[Nest]) -> bool {
+/// The nest that reads accumulators of more than one element, which the first two of some nests
+/// initialise and combine; what stands between only initialises.
+fn sum_in_front(nests: &[Nest]) -> Option<usize> {
+    let [first, update, rest @ ..] = nests else { return None };
     let combines = |access: &Access| matches!(access.effect, Effect::Reduce(_));
-    let written = |access: &Access| nests[1].writes().any(|sum| sum.buffer == access.buffer);
-    let reads = nests[2].loads().any(written);
-    let around = !nests[0].loops.is_empty() && !nests[2].loops.is_empty();
-    around && reads && nests[1].writes().all(combines)
+    let written = |access: &Access| update.writes().any(|sum| sum.buffer == access.buffer);
+    let ends = rest.iter().position(|nest| nest.loads().next().is_some())?;
+    let reads = rest[ends].loads().any(written);
+    let around = !first.loops.is_empty() && !rest[ends].loops.is_empty();
+    (around && reads && update.writes().all(combines)).then_some(ends + 2)
 }
 
 /// Runs a nest in vectors along the loop that all accesses walk by ones or not at all, else along

@@ -7,7 +7,8 @@
 //!
 //! Numbers that are no such integers are made some: each block of them is
 //! written as 23 bits and a sign, times a scale, cut into three bytes, and each of the bytes has a
-//! sum of its own. What is lost is at most 2^-22 of a block's largest number.
+//! sum of its own. What is lost is at most 2^-22 of a block's largest number. The three are joined
+//! first, so zero points, scales and shifts meet one number a block.
 //!
 //! The bytes of a number's limbs lie side by side for each block: what a tile of rows reads of one
 //! is then one piece of memory a row, however long rows are.
@@ -51,6 +52,75 @@ pub(super) struct Bytes {
     /// Factors of the limbs: the same axes but for the terms.
     scales: ValueId,
     limbs: i64,
+}
+
+impl Bytes {
+    /// The factors of limbs, in the order of the axes by which a product reads them.
+    fn factors(&self, rewriter: &mut Rewriter<'_>, index: &[Expr]) -> Built {
+        let axis = |own: &Expr| Some(own.as_symbol()?.index());
+        let (_, without_terms) = index.split_last().ok_or("data without terms")?;
+        let axes = without_terms.iter().map(axis).collect::<Option<Vec<usize>>>();
+        let (factors, _) =
+            in_order(rewriter, self.scales, &axes.ok_or("data that are not walked")?)?;
+        Ok(factors)
+    }
+}
+
+/// What is taken from each of the weights: a number a block, if there are such, and one that is
+/// known.
+struct Points {
+    each: Option<ValueId>,
+    known: i64,
+}
+
+impl Points {
+    /// Takes from sums of this shape so many times those of the data, which have these of the axes.
+    fn taken_from(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        sums: ValueId,
+        (data, axes): (ValueId, &[usize]),
+        shape: &[Expr],
+    ) -> Built {
+        let builder = &mut rewriter.builder;
+        let dtype = builder.dtype(sums)?;
+        let known = builder.scalar(dtype, self.known as f64);
+        let share = match self.each {
+            Some(each) => {
+                let mut each = builder.cast(each, dtype)?;
+                if self.known != 0 {
+                    each = builder.map_broadcast(ScalarFunction::Add, &[each, known])?;
+                }
+                let data = builder.broadcast(data, shape, axes)?;
+                builder.map(ScalarFunction::Mul, &[each, data])?
+            }
+            None => {
+                let share = builder.map_broadcast(ScalarFunction::Mul, &[data, known])?;
+                builder.broadcast(share, shape, axes)?
+            }
+        };
+        builder.map(ScalarFunction::Sub, &[sums, share])
+    }
+}
+
+/// What has these axes of the products, added up along that of the limbs; those that are left.
+fn joined(
+    rewriter: &mut Rewriter<'_>,
+    parts: &Parts,
+    (value, axes): (ValueId, &[usize]),
+) -> Built<(ValueId, Vec<usize>)> {
+    let builder = &mut rewriter.builder;
+    let place = axes.iter().position(|axis| Some(*axis) == parts.joined);
+    let place = place.ok_or("data without limbs")?;
+    let left = axes.iter().filter(|axis| Some(**axis) != parts.joined);
+    let left = left.map(|axis| parts.axis(*axis)).collect();
+    let mut shape = builder.shape(value)?.to_vec();
+    let value = if shape.remove(place).is_one() {
+        builder.reshape(value, shape)?
+    } else {
+        builder.reduce_axes(value, &[place], Reduction::Sum, DType::F32, false)?
+    };
+    Ok((value, left))
 }
 
 /// What an operand stands for, if that is signed bytes without a zero point in blocks of which
@@ -221,68 +291,73 @@ impl Stored {
         (operands[self.operand], quads) = self.in_quads(rewriter, laid, &parts)?;
         let [lhs, rhs] = operands;
         let mut sums = rewriter.builder.contract(quads, lhs, rhs, DType::I32, DType::I32)?;
-        let result = parts.space.extents[..parts.space.parallel].to_vec();
-        // What is taken from the weights is taken from the sums.
-        let points = match &self.points {
-            Some(points) => {
-                let of = as_type(rewriter, points.value, self.byte(rewriter)?)?;
-                let of = own.repeated(rewriter, &space, (points, of), target, &parts)?;
-                let of = rewriter.builder.cast(of, DType::I32)?;
-                let shift = rewriter.builder.scalar(DType::I32, shift as f64);
-                Some(rewriter.builder.map_broadcast(ScalarFunction::Add, &[of, shift])?)
-            }
-            None => {
-                let zero = shift + self.found.whole.known_zero(rewriter.source).unwrap_or(0);
-                let zero = (zero != 0).then(|| rewriter.builder.scalar(DType::I32, zero as f64));
-                zero.map(|zero| rewriter.builder.broadcast(zero, &result[..], &[])).transpose()?
-            }
-        };
-        if let Some(points) = points {
-            let of = (number, data.integers);
-            let (of, axes) = sums_along(rewriter, &parts.space, of, DType::I32)?;
-            let of = rewriter.builder.broadcast(of, &result[..], &axes)?;
-            let share = rewriter.builder.map(ScalarFunction::Mul, &[points, of])?;
-            sums = rewriter.builder.map(ScalarFunction::Sub, &[sums, share])?;
+        let (limb, places) = (parts.places[0], parts.places[1..].to_vec());
+        let parts = Parts { joined: Some(limb), places, vector: self.vector, ..parts };
+        let points = own.points_of_bytes(rewriter, (&space, shift), target, &parts)?;
+        let mut shape = parts.space.extents[..parts.space.parallel].to_vec();
+        let (mut of, mut axes) =
+            sums_along(rewriter, &parts.space, (number, data.integers), DType::I32)?;
+        let mut factors = data.factors(rewriter, &parts.space.operands[number])?;
+        // Of the data by themselves, as numbers.
+        let numbers = rewriter.builder.cast(of, DType::F32)?;
+        let numbers = rewriter.builder.map(ScalarFunction::Mul, &[numbers, factors])?;
+        let numbers = joined(rewriter, &parts, (numbers, &axes))?;
+        let mut every: Vec<usize> = (0..shape.len()).collect();
+        let is_joined = data.limbs == 1;
+        if is_joined {
+            (factors, _) = joined(rewriter, &parts, (factors, &axes))?;
+            (of, axes) = joined(rewriter, &parts, (of, &axes))?;
+            (sums, every) = joined(rewriter, &parts, (sums, &every))?;
+            shape = parts.shape();
         }
-        let sums = rewriter.builder.cast(sums, DType::F32)?;
-        let axis = |own: &Expr| Some(own.as_symbol()?.index());
-        let behind = parts.space.operands[number].split_last();
-        let (_, without_terms) = behind.ok_or("data without terms")?;
-        let axes = without_terms.iter().map(axis).collect::<Option<Vec<usize>>>();
-        let axes = axes.ok_or("data that are not walked")?;
-        let (few_scales, axes) = in_order(rewriter, data.scales, &axes)?;
-        let scales = rewriter.builder.broadcast(few_scales, &result[..], &axes)?;
-        let mut sums = rewriter.builder.map(ScalarFunction::Mul, &[sums, scales])?;
+        // What is known is taken from whole numbers, as long as nothing is rounded.
+        let exact = points.as_ref().filter(|points| is_joined || points.each.is_none());
+        if let Some(points) = exact {
+            sums = points.taken_from(rewriter, sums, (of, &axes), &shape)?;
+        }
+        sums = rewriter.builder.cast(sums, DType::F32)?;
+        factors = rewriter.builder.broadcast(factors, &shape[..], &axes)?;
+        sums = rewriter.builder.map(ScalarFunction::Mul, &[sums, factors])?;
+        if !is_joined {
+            // Limbs are joined before anything else is done to a block, which is then done once.
+            (sums, _) = joined(rewriter, &parts, (sums, &every))?;
+        }
+        if let Some(points) = points.as_ref().filter(|_| exact.is_none()) {
+            let (numbers, axes) = &numbers;
+            sums = points.taken_from(rewriter, sums, (*numbers, axes), &parts.shape())?;
+        }
         for scale in &self.found.scales {
             let of = rewriter.get(scale.value);
             let scales = own.repeated(rewriter, &space, (scale, of), target, &parts)?;
             sums = rewriter.builder.map(scale.function, &[sums, scales])?;
         }
         if let Some(shift) = &self.shift {
-            let of = (number, data.integers);
-            let (of, axes) = sums_along(rewriter, &parts.space, of, DType::I32)?;
-            let of = rewriter.builder.cast(of, DType::F32)?;
-            let of = rewriter.builder.map(ScalarFunction::Mul, &[of, few_scales])?;
-            sums = own.with_shift(rewriter, &space, (shift, sums, (of, axes)), target, &parts)?;
+            sums = own.with_shift(rewriter, &space, (shift, sums, numbers), target, &parts)?;
         }
         let message = match data.limbs {
             1 => "are multiplied by bytes in blocks",
             _ => "are multiplied by numbers of 23 bits a block, as three bytes each",
         };
         messages.push(format!("weights of {} bits {message}", self.bits));
-        // Limbs are added up with the blocks.
-        let (limb, places) = (parts.places[0], parts.places[1..].to_vec());
-        if data.limbs == 1 {
-            let mut extents = result;
-            extents.remove(limb);
-            sums = rewriter.builder.reshape(sums, extents)?;
-            let behind = |place: &usize| place - usize::from(*place > limb);
-            let places = places.iter().map(behind).collect();
-            let vector = self.vector;
-            return Parts { places, vector, ..parts }.whole(rewriter, sums, whole);
-        }
-        let summed = vec![parts.block, limb];
-        Parts { places, vector: self.vector, summed, ..parts }.whole(rewriter, sums, whole)
+        parts.whole(rewriter, sums, whole)
+    }
+
+    /// What is taken from the bytes that stand for the weights, which are more than the model's
+    /// integers by a shift; none if that is zero.
+    fn points_of_bytes(
+        &self,
+        rewriter: &mut Rewriter<'_>,
+        (space, shift): (&IterationSpace, i64),
+        target: &Target,
+        parts: &Parts,
+    ) -> Built<Option<Points>> {
+        let Some(points) = &self.points else {
+            let known = shift + self.found.whole.known_zero(rewriter.source).unwrap_or(0);
+            return Ok((known != 0).then_some(Points { each: None, known }));
+        };
+        let of = as_type(rewriter, points.value, self.byte(rewriter)?)?;
+        let each = self.repeated(rewriter, space, (points, of), target, parts)?;
+        Ok(Some(Points { each: Some(each), known: shift }))
     }
 
     /// The weights as unsigned bytes, and by how much these are more than the model's integers.

@@ -335,22 +335,31 @@ impl Merger<'_> {
     }
 
     /// Puts a contraction into the kernel of the reduction that alone reads it, if it does so each
-    /// sum once: the sums of parts, which are added up.
+    /// sum once: the sums of parts, which are added up. Where what that gives are parts in turn,
+    /// all of it is one kernel.
     fn part_of_sum(&mut self, node: NodeId) {
         let value = self.function.nodes[node].results[0];
-        if let Some(output) = self.find_whole_sum(node, value) {
-            let text = format!("{} is summed in the kernel of its parts", self.name(output));
-            self.join(node, output, None, text);
+        let Some(mut sum) = self.find_whole_sum(node, value) else { return };
+        let text = format!("{} is summed in the kernel of its parts", self.name(sum));
+        self.join(node, self.group_of[&sum], None, text);
+        while let Some(next) = self.sum_of_sums(node, sum) {
+            let text = format!("{} is summed in the kernel of its parts", self.name(next));
+            self.join(sum, self.group_of[&next], None, text);
+            sum = next;
         }
     }
 
-    /// Whether a reduction adds up what a contraction computes, which joins its kernel.
+    /// Whether a reduction adds up what a contraction computes, which joins its kernel, or sums of
+    /// that.
     fn adds_up_parts(&self, node: NodeId) -> bool {
         self.stages[&node].reads.iter().any(|(value, _)| {
             let made = self.function.producer(*value).map(|(made, _)| made);
             let made = made.filter(|made| self.group_of.contains_key(made));
-            let made = made.filter(|made| self.class(*made) == Class::Contraction);
-            made.and_then(|made| self.find_whole_sum(made, *value)) == Some(node)
+            made.is_some_and(|made| match self.class(made) {
+                Class::Contraction => self.find_whole_sum(made, *value) == Some(node),
+                Class::Reduction => self.adds_up_parts(made) && self.adds_up(*value) == Some(node),
+                _ => false,
+            })
         })
     }
 
@@ -359,33 +368,63 @@ impl Merger<'_> {
         self.members[&output].nodes.iter().any(|&node| !self.class(node).is_elementwise())
     }
 
-    /// The output node of the group of the reduction, or none.
-    fn find_whole_sum(&self, node: NodeId, value: ValueId) -> Option<NodeId> {
+    /// The reduction that alone adds up the elements of a sum, each once, and lanes of which are
+    /// lanes of that. Nothing but maps follows it in its kernel, and nothing is in front.
+    fn adds_up(&self, value: ValueId) -> Option<NodeId> {
         let readers = self.readers(value);
         let &[reader] = &readers[..] else { return None };
-        let output = self.group_of[&reader];
-        let members = &self.members[&output].nodes;
+        let members = &self.members[&self.group_of[&reader]].nodes;
         let others = members[1..].iter().all(|&other| self.class(other).is_elementwise());
-        let alone = self.members[&self.group_of[&node]].nodes.len() == 1;
         let is_sum = self.class(reader) == Class::Reduction && members[0] == reader && others;
-        if self.must_be_stored(value) || !alone || !is_sum {
+        if self.must_be_stored(value) || !is_sum {
             return None;
         }
         let stage = &self.stages[&reader];
-        let mut reads = stage.reads.iter().filter(|(read, _)| *read == value);
-        let (Some((_, Some(index))), None) = (reads.next(), reads.next()) else { return None };
-        let own = extents(self.function, value);
-        let walked = index.iter().zip(own).filter(|(_, extent)| !extent.is_one());
-        let axes = walked.map(|(index, _)| index.as_symbol());
-        let axes = axes.collect::<Option<Vec<SymbolId>>>()?;
-        let distinct: BTreeSet<SymbolId> = axes.iter().copied().collect();
+        let axes = self.axes_read(reader, value)?;
+        let distinct: BTreeSet<SymbolId> = axes.iter().map(|(_, axis)| *axis).collect();
         let long = stage.extents.iter().filter(|extent| !extent.is_one()).count();
         // Vectors go along the last axis, which is none of those summed.
-        let is_lane = |axis: usize| Some(&self.axes.symbol(axis)) == axes.last();
-        let in_vectors = (0..stage.parallel).any(is_lane);
-        if distinct.len() != axes.len() || axes.len() != long || !in_vectors {
-            return None;
-        }
+        let (_, lane) = axes.last()?;
+        let in_vectors = (0..stage.parallel).any(|axis| self.axes.symbol(axis) == *lane);
+        let fits = distinct.len() == axes.len() && axes.len() == long && in_vectors;
+        fits.then_some(reader)
+    }
+
+    /// The long axes of a value, and along which axes of a nest that reads it at one place alone
+    /// they are walked.
+    fn axes_read(&self, reader: NodeId, value: ValueId) -> Option<Vec<(usize, SymbolId)>> {
+        let mut reads = self.stages[&reader].reads.iter().filter(|(read, _)| *read == value);
+        let (Some((_, Some(index))), None) = (reads.next(), reads.next()) else { return None };
+        let own = extents(self.function, value);
+        let walked = (0..own.len()).filter(|&axis| !own[axis].is_one());
+        walked.map(|axis| Some((axis, index[axis].as_symbol()?))).collect()
+    }
+
+    /// The reduction that adds up what a sum of a contraction's parts gives, where no operand of
+    /// the contraction is met again for another of its terms.
+    fn sum_of_sums(&self, contraction: NodeId, sum: NodeId) -> Option<NodeId> {
+        let value = self.function.nodes[sum].results[0];
+        let next = self.adds_up(value).filter(|_| self.group_of[&sum] == sum)?;
+        let data = &self.function.nodes[contraction];
+        let Op::Contract { space, .. } = &data.op else { return None };
+        let parts = self.axes_read(sum, data.results[0])?;
+        let terms = self.stages[&next].parallel..self.stages[&next].extents.len();
+        let is_summed = |symbol: SymbolId| terms.clone().any(|it| self.axes.symbol(it) == symbol);
+        let along = self.axes_read(next, value)?.into_iter().filter(|(_, by)| is_summed(*by));
+        let moves_all = |(axis, _): (usize, SymbolId)| {
+            let place = parts.iter().find(|(_, by)| *by == self.axes.symbol(axis));
+            place.is_some_and(|(place, _)| {
+                let moves = |own: &Expr| own.contains(<SymbolId as base::Id>::new(*place));
+                space.operands.iter().all(|index| index.iter().any(moves))
+            })
+        };
+        { along }.all(moves_all).then_some(next)
+    }
+
+    /// The reduction that adds up what a contraction computes, if both had better be one kernel.
+    fn find_whole_sum(&self, node: NodeId, value: ValueId) -> Option<NodeId> {
+        let reader = self.adds_up(value)?;
+        let alone = self.members[&self.group_of[&node]].nodes.len() == 1;
         // Where rows are many, tiles of them are worth more than what is stored in between.
         let data = &self.function.nodes[node];
         let Op::Contract { space, .. } = &data.op else { return None };
@@ -397,7 +436,7 @@ impl Merger<'_> {
             && terms.is_some_and(|terms| terms <= MOST_TERMS_OF_PART)
             && self.function.ty(value).as_tensor().is_some_and(|ty| ty.dtype.is_integer());
         let seldom = shapes.into_iter().any(|shape| space.meets_seldom(shape));
-        (seldom || is_short).then_some(output)
+        (alone && (seldom || is_short)).then_some(reader)
     }
 
     /// Whether a combination's vectors would not lie in one piece in the result of a nest that runs
@@ -460,7 +499,9 @@ impl Merger<'_> {
             return;
         }
         let value = self.function.nodes[node].results[0];
-        if self.must_be_stored(value) {
+        // Sums of parts that are parts in turn join with what makes these.
+        let is_part = self.adds_up_parts(node) && self.adds_up(value).is_some();
+        if self.must_be_stored(value) || is_part {
             return;
         }
         match self.find_row_group(node, value) {
