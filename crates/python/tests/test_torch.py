@@ -453,6 +453,88 @@ class TorchCompile(unittest.TestCase):
                     self.assert_gradients_are_equal(of_product, of_product, inputs)
         self.assertFalse(any(it.eager for it in backend.reports()))
 
+    def test_results_lie_in_memory_as_those_of_eager_code(self):
+        convolution = torch.nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
+
+        def steps(tensor):
+            return [it for it, extent in zip(tensor.stride(), tensor.shape) if extent > 1]
+
+        def has_no_gaps(tensor):
+            reached = ((extent - 1) * it for it, extent in zip(tensor.stride(), tensor.shape))
+            return 1 + sum(reached) == tensor.numel()
+
+        def with_views(x):
+            y = x.transpose(0, 3) + 1
+            return y, y[0], y.transpose(0, 3), y.flatten()[3:]
+
+        functions = {
+            "transposed": lambda x: x.exp().transpose(1, 2),
+            "made of what is transposed": lambda x: x.transpose(1, 3) + 1,
+            "permuted and one element long": lambda x: x[:1].cos().permute(3, 0, 2, 1),
+            "channels last": lambda x: x.cos().contiguous(memory_format=torch.channels_last),
+            "a convolution of channels last": lambda x: convolution(
+                x.contiguous(memory_format=torch.channels_last)),
+            "short floats": lambda x: x.bfloat16().cos().permute(0, 2, 3, 1),
+            "complex": lambda x: torch.complex(x, x.cos()).transpose(0, 3),
+            "views of one result": with_views,
+            "expanded": lambda x: x.sum(1, keepdim=True).expand(-1, 5, -1, -1),
+            "a slice alone": lambda x: x.exp()[:, :, 1:5:2],
+            "what PyTorch draws": lambda x: torch.rand_like(x.transpose(1, 2)) + x.transpose(1, 2),
+        }
+        torch.manual_seed(3)
+        for name, function in functions.items():
+            for mode in ("inference", "training", "free sizes"):
+                torch._dynamo.reset()
+                with self.subTest(name, mode=mode), torch.set_grad_enabled(mode == "training"):
+                    compiled = torch.compile(
+                        function, backend="tilewright", dynamic=mode == "free sizes")
+                    for extent in (7, 9):
+                        inputs = torch.randn(2, 4, 6, extent, requires_grad=mode == "training")
+                        found = []
+                        for call in (compiled, function):
+                            torch.manual_seed(4)
+                            results = call(inputs)
+                            found.append(results if isinstance(results, tuple) else [results])
+                        for ours, theirs in zip(*found, strict=True):
+                            self.assert_equal(ours, theirs)
+                            if has_no_gaps(theirs) or (
+                                    mode != "free sizes" and name != "a slice alone"):
+                                self.assertEqual(steps(ours), steps(theirs))
+
+    def test_results_are_written_to_like_those_of_eager_code(self):
+        functions = {
+            "transposed": lambda x: x.sin().transpose(0, 1),
+            "short floats": lambda x: x.bfloat16().sin(),
+            "kept for the backward half": lambda x: (x @ x.t()).tanh(),
+            "a view of what is kept": lambda x: x.sum(1, keepdim=True).exp().expand(-1, 4),
+        }
+        for name, function in functions.items():
+            for index in ((), (0,)):
+                torch._dynamo.reset()
+                with self.subTest(name, index=index):
+                    found = []
+                    compiled = torch.compile(function, backend="tilewright")
+                    for call in (compiled, function):
+                        inputs = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+                        result = call(inputs)
+                        try:
+                            result[index].mul_(2)
+                            result.float().square().sum().backward()
+                            found.append(inputs.grad)
+                        except RuntimeError:
+                            # It was needed as it was, or an element is there several times.
+                            found.append(None)
+                    # What is not written in place is right in any case.
+                    inputs = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+                    result = function(inputs)
+                    twice = torch.ones_like(result, memory_format=torch.contiguous_format)
+                    twice[index] *= 2
+                    (result * twice).float().square().sum().backward()
+                    ours, theirs = found
+                    self.assertTrue(ours is not None or theirs is None)
+                    if ours is not None:
+                        self.assert_equal(ours, inputs.grad, 1e-2)
+
     def test_normalised_images_as_rows_go_backward(self):
         # PyTorch's own kernel for this gradient misreads it for a batch of one image, where it lies
         # channels last (2.15): the reference is the definition.

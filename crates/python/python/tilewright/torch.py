@@ -38,6 +38,7 @@ from ._trace import (
     Writer,
     asserted,
     condition,
+    inverse,
     is_counted,
     is_size,
     stored_name,
@@ -112,10 +113,11 @@ def backend(module, example_inputs, *, options=None, mode=None):
 
     del mode
     given, memory = _options(options)
-    compiler = functools.partial(_compiled, options=given, inference=False)
-    inference = functools.partial(_compiled, options=given, inference=True)
+    forward = functools.partial(_compiled, options=given)
+    backward = functools.partial(_compiled, options=given, gradients=True)
+    inference = functools.partial(_compiled, options=given, static=_static_placeholders)
     made = aot_autograd(
-        fw_compiler=compiler, bw_compiler=compiler, inference_compiler=inference,
+        fw_compiler=forward, bw_compiler=backward, inference_compiler=inference,
         partition_fn=functools.partial(_divided, memory=memory), decompositions=decompositions(),
         # What a graph writes to its inputs is written where they lie.
         keep_inference_input_mutations=True,
@@ -163,12 +165,12 @@ def _static_placeholders():
     return frozenset(getattr(metadata, "static_input_indices", None) or ()).difference(changed)
 
 
-def _compiled(module, example_inputs, *, options, inference):
-    """A function for a graph of ATen operators, whose nodes have their values' types."""
+def _compiled(module, example_inputs, *, options, static=frozenset, gradients=False):
+    """A function for a graph of ATen operators, whose nodes have their values' types. ``static`` gives
+    what :func:`compiled_graph` takes."""
     report = Report()
     del example_inputs
-    static = _static_placeholders() if inference else frozenset()
-    made = compiled_graph(module, static, options, report)
+    made = compiled_graph(module, static(), options, report, gradients)
     _REPORTS.append(report)
 
     def run(arguments):
@@ -181,15 +183,16 @@ def _compiled(module, example_inputs, *, options, inference):
     return run
 
 
-def compiled_graph(module, static, options, report):
+def compiled_graph(module, static, options, report, gradients=False):
     """A function from the list of a graph's inputs to that of its outputs. The inputs of numbers in
-    ``static`` are weights."""
+    ``static`` are weights. Outputs lie in memory as PyTorch has them, or, where they are ``gradients``,
+    as parameters do."""
     started = time.perf_counter()
     drawing = drawing_nodes(module)
     reasons = _unsupported(module, drawing)
     made = (
         _partitioned(module, static, options, report, reasons, drawing) if reasons or drawing
-        else _Piece(module, static, options, report)
+        else _Piece(module, static, options, report, gradients)
     )  # fmt: skip
     report.seconds += time.perf_counter() - started
     return made
@@ -304,10 +307,10 @@ class _PieceModule(torch.nn.Module):
 class _Piece:
     """A graph that compiled code runs. Code is made at the first call, when weights are there."""
 
-    def __init__(self, module, static, options, report):
+    def __init__(self, module, static, options, report, gradients=False):
         self.report, self.options, self.module = report, options, module
-        self.static = static
-        self.trace = Trace(module, static)
+        self.static, self.gradients = static, gradients
+        self.trace = Trace(module, static, gradients=gradients)
         report.nodes += self.trace.nodes
         report.pieces += 1
         self.native, self.state = None, None
@@ -315,14 +318,14 @@ class _Piece:
 
     def __call__(self, given):
         trace = self.trace
-        weights = [given[it] if isinstance(it, int) else it for it in trace.weights]
+        weights = [given[it] if isinstance(it, int) else it for it, _ in trace.weights]
         try:
             state = [(it.data_ptr(), it._version) for it in weights]
         except RuntimeError:
             # Tensors made under inference_mode do not count their changes: they are inputs.
             self.static, self.native = frozenset(), None
-            self.trace = trace = Trace(self.module)
-            weights = trace.weights
+            self.trace = trace = Trace(self.module, gradients=self.gradients)
+            weights = [tensor for tensor, _ in trace.weights]
             state = None
         if self.native is None or state != self.state:
             with self.settling:
@@ -333,9 +336,10 @@ class _Piece:
             for name, (number, axis) in trace.sources.items()
         }
         inputs = [
-            _array(given[it], trace.dtypes[it]) if isinstance(it, int) else _length(symbols[it[0]])
+            _array(given[it], trace.dtypes[it], trace.orders[it]) if isinstance(it, int)
+            else _length(symbols[it[0]])
             for it in trace.inputs
-        ]
+        ]  # fmt: skip
         outputs = self._updated(given, inputs) if trace.updates else self.native.run(inputs)
         for name, (number, axis) in trace.found.items():
             symbols[name] = outputs[number].shape[axis]
@@ -345,8 +349,9 @@ class _Piece:
         for number, message in trace.asserted:
             if not outputs[number].all():
                 raise RuntimeError(message)
+        made = {}
         return [
-            _tensor(outputs[it[0]], it[1]) if isinstance(it, tuple)
+            _shown(made, outputs, *it) if isinstance(it, tuple)
             else given[it] if isinstance(it, int) else it(symbols)
             for it in trace.outputs
         ]
@@ -357,7 +362,8 @@ class _Piece:
         places = {it: place for place, it in enumerate(trace.inputs) if isinstance(it, int)}
         pairs = [
             (places[number], result) for number, result in trace.updates
-            if number in places and _is_shared(given[number], trace.dtypes[number])
+            if number in places
+            and _is_shared(given[number], trace.dtypes[number], trace.orders[number])
         ]  # fmt: skip
         outputs = self.native.run_updating(inputs, pairs)
         written = []
@@ -367,7 +373,8 @@ class _Piece:
                 written.append(given[number])
             else:
                 with torch.no_grad():
-                    given[number].copy_(_tensor(array, given[number].dtype))
+                    tensor, order = _tensor(array, given[number].dtype), trace.orders[number]
+                    given[number].copy_(tensor if order is None else tensor.permute(inverse(order)))
         if written:
             torch.autograd.graph.increment_version(written)
         return outputs
@@ -381,7 +388,10 @@ class _Piece:
             self.native.refit()
             self.report.refits += 1
         else:
-            arrays = [(_array(it), stored_name(it.dtype)) for it in weights]
+            arrays = [
+                (_array(it, order=order), stored_name(it.dtype))
+                for it, (_, order) in zip(weights, self.trace.weights)
+            ]
             # A weight that had to be copied does not change where the compiler sees it.
             self.shared = all(
                 array.ctypes.data == it.data_ptr() or it.numel() == 0
@@ -401,9 +411,10 @@ class _Piece:
 _AS_BITS = {torch.bfloat16: torch.uint16}
 
 
-def _array(tensor, dtype=None):
-    """The array that shares a tensor's memory, where that lies row-major and without gaps. What eager
-    nodes give may be of another type than the one that PyTorch traced."""
+def _array(tensor, dtype=None, order=None):
+    """The array that shares a tensor's memory, where that lies row-major and without gaps if its axes
+    are in this order. What eager nodes give may be of another type, and lie in another way, than
+    what PyTorch traced."""
     if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
         raise TypeError(f"a dense tensor on the CPU is needed, not {type(tensor).__name__}")
     tensor = tensor.detach()
@@ -411,6 +422,8 @@ def _array(tensor, dtype=None):
         tensor = tensor.to(dtype)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
+    if order is not None:
+        tensor = tensor.permute(order)
     if not tensor.is_contiguous():
         tensor = tensor.contiguous()
     if tensor.is_complex():
@@ -421,9 +434,10 @@ def _array(tensor, dtype=None):
     return tensor.numpy()
 
 
-def _is_shared(tensor, dtype):
-    """Whether the array of a tensor is its own memory."""
-    return tensor.dtype == dtype and tensor.is_contiguous() and not (
+def _is_shared(tensor, dtype, order):
+    """Whether the array of a tensor, its axes in this order, is its own memory."""
+    lies = tensor if order is None else tensor.permute(order)
+    return tensor.dtype == dtype and lies.is_contiguous() and not (
         tensor.is_conj() or tensor.is_neg())
 
 
@@ -437,3 +451,17 @@ def _tensor(array, dtype):
     if dtype.is_complex:
         return torch.view_as_complex(tensor)
     return tensor.view(dtype) if dtype in _AS_BITS else tensor
+
+
+def _shown(made, arrays, number, dtype, lies):
+    """A tensor over the memory of an array of results, with its axes in this order, or of this shape,
+    with these steps and this offset. Those of one array count their changes together."""
+    if number not in made:
+        made[number] = _tensor(arrays[number], dtype)
+        if lies is None and not made[number]._is_view():
+            return made[number]
+    tensor = made[number]
+    if lies is not None:
+        tensor = tensor.permute(lies) if isinstance(lies, list) else tensor.as_strided(*lies)
+    # A view may not be written to where gradients are wanted; this is none.
+    return tensor.detach()
