@@ -535,6 +535,42 @@ class TorchCompile(unittest.TestCase):
                     if ours is not None:
                         self.assert_equal(ours, inputs.grad, 1e-2)
 
+    def test_parameters_that_are_channels_last(self):
+        def made():
+            torch.manual_seed(5)
+            layers = torch.nn.Conv2d(4, 8, 3), torch.nn.SiLU(), torch.nn.Conv2d(8, 4, 3)
+            return torch.nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+        images = torch.randn(2, 4, 9, 9).to(memory_format=torch.channels_last)
+        modules, calls, losses = [made(), made()], [], []
+        for module in modules:
+            optimiser = torch.optim.AdamW(module.parameters(), 1e-2)
+            ours = module is modules[0]
+            calls.append(torch.compile(module, backend="tilewright") if ours else module)
+            step = torch.compile(optimiser.step, backend="tilewright") if ours else optimiser.step
+            places = [it.data_ptr() for it in module.parameters()]
+            losses.append([])
+            for _ in range(3):
+                loss = calls[-1](images).square().mean()
+                loss.backward()
+                self.assertEqual(module[2].weight.grad.stride(), module[2].weight.stride())
+                step()
+                optimiser.zero_grad()
+                losses[-1].append(loss.item())
+            self.assertEqual(places, [it.data_ptr() for it in module.parameters()])
+        self.assert_equal(*map(torch.tensor, losses))
+        for ours, theirs in zip(*(it.parameters() for it in modules), strict=True):
+            self.assert_equal(ours, theirs, 1e-4)
+            self.assertEqual(ours.stride(), theirs.stride())
+        # What is made of them ahead of time is made anew without a compile.
+        with torch.no_grad():
+            for _ in range(2):
+                self.assert_equal(*(it(images) for it in calls), 1e-4)
+                for module in modules:
+                    module[0].weight.mul_(1.5)
+        last = backend.reports()[-1]
+        self.assertEqual((last.compiles, last.refits), (1, 1))
+
     def test_normalised_images_as_rows_go_backward(self):
         # PyTorch's own kernel for this gradient misreads it for a batch of one image, where it lies
         # channels last (2.15): the reference is the definition.
