@@ -276,6 +276,43 @@ class TorchCompile(unittest.TestCase):
             kept({"memory": 2})
         self.assertIn("memory", str(raised.exception))
 
+    def test_where_memory_is_bounded_what_is_kept_goes_back_when_it_has_been_read(self):
+        def held(options):
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            module = torch.nn.Sequential(
+                torch.nn.Linear(64, 512), torch.nn.GELU(), torch.nn.Linear(512, 512),
+                torch.nn.Sigmoid(), torch.nn.Linear(512, 8))
+            compiled = torch.compile(module, backend="tilewright", options=options)
+            kept = []
+
+            def note(tensor):
+                kept.append(tensor)
+                return tensor
+
+            inputs = torch.randn(512, 64)
+            for _ in range(2):
+                module.zero_grad()
+                kept.clear()
+                with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+                    loss = compiled(inputs).square().mean()
+                before = inputs.clone(), copy.deepcopy(module)
+                loss.backward()
+                self.assert_equal(inputs, before[0], 0)
+                for one, two in zip(module.parameters(), before[1].parameters()):
+                    self.assert_equal(one, two, 0)
+            given = {it.data_ptr() for it in (inputs, *module.parameters())}
+            large = [it for it in kept if it.nbytes >= 1 << 19 and it.data_ptr() not in given]
+            given_back = [it for it in large if 2 * it.count_nonzero() < it.numel()]
+            return len(large), len(given_back), [it.grad for it in module.parameters()]
+
+        usual, bounded = held({}), held({"memory": 1.0})
+        self.assertEqual(usual[:2], (usual[0], 0))
+        self.assertEqual(bounded[:2], (usual[0], usual[0]))
+        self.assertGreater(usual[0], 1)
+        for one, two in zip(usual[2], bounded[2], strict=True):
+            self.assert_equal(one, two, 0)
+
     def test_what_a_graph_gives_back_as_it_came_is_not_copied(self):
         module, inputs = perceptron(), torch.randn(8, 16)
         compiled = torch.compile(module, backend="tilewright")

@@ -15,7 +15,8 @@ compiled. Sizes that Dynamo marks as dynamic stay symbols, so one compile serves
 Options, as ``torch.compile(.., options={..})``: those of :func:`tilewright.compile` but ``dims`` and
 ``shapes``; threads are ``torch.get_num_threads()`` if nothing is said. In training ``memory``, from
 0 to 1, is the share of what the backward half would keep of the forward one that it may keep (1 if
-nothing is said); the rest it computes again.
+nothing is said); the rest it computes again. Where it is said, what is kept goes back to the system
+as soon as the backward half has read it.
 """
 
 import collections
@@ -24,6 +25,7 @@ import operator
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import torch
@@ -55,12 +57,17 @@ class EagerWarning(UserWarning):
 class Report:
     """What became of a graph: ``nodes`` compiled, ``pieces`` they came to, the ``eager`` nodes with
     reasons, ``seconds`` spent so far in this package, of which ``compile_seconds`` in the compiler,
-    ``compiles`` and ``refits`` so far."""
+    ``compiles`` and ``refits`` so far; ``arena_bytes``, what values between kernels take."""
 
     def __init__(self):
         self.nodes = self.pieces = self.compiles = self.refits = 0
         self.seconds = self.compile_seconds = 0.0
         self.eager = []
+        self._made = weakref.WeakSet()
+
+    @property
+    def arena_bytes(self):
+        return sum(piece.native.arena_bytes() for piece in self._made if piece.native is not None)
 
     def __repr__(self):
         return (f"<tilewright.torch.Report: {self.nodes} nodes in {self.pieces} pieces, "
@@ -114,11 +121,14 @@ def backend(module, example_inputs, *, options=None, mode=None):
     del mode
     given, memory = _options(options)
     forward = functools.partial(_compiled, options=given)
-    backward = functools.partial(_compiled, options=given, gradients=True)
+    backward = functools.partial(
+        _compiled, options=given, gradients=True,
+        donated=_donated_placeholders if memory is not None else frozenset)
     inference = functools.partial(_compiled, options=given, static=_static_placeholders)
+    share = 1.0 if memory is None else memory
     made = aot_autograd(
         fw_compiler=forward, bw_compiler=backward, inference_compiler=inference,
-        partition_fn=functools.partial(_divided, memory=memory), decompositions=decompositions(),
+        partition_fn=functools.partial(_divided, memory=share), decompositions=decompositions(),
         # What a graph writes to its inputs is written where they lie.
         keep_inference_input_mutations=True,
     )  # fmt: skip
@@ -142,10 +152,12 @@ def _divided(joint, inputs, *, memory, **given):
 
 
 def _options(given):
-    """The compiler's options, and the share of values for the backward half that stays."""
+    """The compiler's options, and the share of values for the backward half that stays, if said."""
     given = {"threads": torch.get_num_threads(), **(given or {})}
-    memory = given.pop("memory", 1.0)
-    if isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 <= memory <= 1:
+    memory = given.pop("memory", None)
+    if memory is None:
+        pass
+    elif isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 <= memory <= 1:
         raise TypeError(f"options['memory']: {memory!r} is no share from 0 to 1")
     for name in ("dims", "shapes"):
         if name in given:
@@ -156,8 +168,7 @@ def _options(given):
 def _static_placeholders():
     """The numbers of inputs that are parameters and buffers, which stay where they are; without those
     that the graph itself changes, as an optimiser does, of which nothing is worth making ahead."""
-    context = torch._guards.TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
+    metadata = _metadata()
     changed = (
         number for number, it in enumerate(getattr(metadata, "input_info", ()))
         if it.mutates_data
@@ -165,12 +176,24 @@ def _static_placeholders():
     return frozenset(getattr(metadata, "static_input_indices", None) or ()).difference(changed)
 
 
-def _compiled(module, example_inputs, *, options, static=frozenset, gradients=False):
-    """A function for a graph of ATen operators, whose nodes have their values' types. ``static`` gives
-    what :func:`compiled_graph` takes."""
+def _donated_placeholders():
+    """The numbers of inputs of the backward half that nobody reads behind it."""
+    return frozenset(getattr(_metadata(), "bw_donated_idxs", None) or ())
+
+
+def _metadata():
+    """What PyTorch knows of the graph being compiled, if it says."""
+    context = torch._guards.TracingContext.try_get()
+    return None if context is None else context.fw_metadata
+
+
+def _compiled(module, example_inputs, *, options, static=frozenset, donated=frozenset,
+              gradients=False):
+    """A function for a graph of ATen operators, whose nodes have their values' types. ``static`` and
+    ``donated`` give what :func:`compiled_graph` takes."""
     report = Report()
     del example_inputs
-    made = compiled_graph(module, static(), options, report, gradients)
+    made = compiled_graph(module, static(), options, report, donated(), gradients)
     _REPORTS.append(report)
 
     def run(arguments):
@@ -183,17 +206,18 @@ def _compiled(module, example_inputs, *, options, static=frozenset, gradients=Fa
     return run
 
 
-def compiled_graph(module, static, options, report, gradients=False):
+def compiled_graph(module, static, options, report, donated=frozenset(), gradients=False):
     """A function from the list of a graph's inputs to that of its outputs. The inputs of numbers in
-    ``static`` are weights. Outputs lie in memory as PyTorch has them, or, where they are ``gradients``,
-    as parameters do."""
+    ``static`` are weights, those in ``donated`` nobody reads behind a run. Outputs lie in memory as
+    PyTorch has them, or, where they are ``gradients``, as parameters do."""
     started = time.perf_counter()
     drawing = drawing_nodes(module)
     reasons = _unsupported(module, drawing)
     made = (
-        _partitioned(module, static, options, report, reasons, drawing) if reasons or drawing
-        else _Piece(module, static, options, report, gradients)
-    )  # fmt: skip
+        _partitioned(module, static, options, report, reasons, drawing, donated)
+        if reasons or drawing
+        else _Piece(module, static, options, report, donated, gradients)
+    )
     report.seconds += time.perf_counter() - started
     return made
 
@@ -251,7 +275,7 @@ def _reason(node):
     return None
 
 
-def _partitioned(module, static, options, report, reasons, drawing):
+def _partitioned(module, static, options, report, reasons, drawing, donated):
     """The graph with what can be compiled in pieces; PyTorch runs the rest, and draws random numbers."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
@@ -263,7 +287,9 @@ def _partitioned(module, static, options, report, reasons, drawing):
                 and not writes_back(node))
 
     placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
-    weights = {placeholders[number] for number in static if number < len(placeholders)}
+    weights, donated = (
+        {placeholders[it] for it in numbers if it < len(placeholders)}
+        for numbers in (static, donated))
     report.eager = [(node.name, str(node.target), reason) for node, reason in reasons.items()]
     if report.eager:
         named = "\n".join(f"  {name} ({target}): {why}" for name, target, why in report.eager)
@@ -276,8 +302,10 @@ def _partitioned(module, static, options, report, reasons, drawing):
             continue
         part = getattr(fused, node.target)
         own = frozenset(at for at, it in enumerate(node.args) if it.name in weights)
+        spent = frozenset(
+            at for at, it in enumerate(node.args) if it.name in donated and len(it.users) == 1)
         try:
-            piece = _Piece(part, own, options, report)
+            piece = _Piece(part, own, options, report, donated=spent)
         except Refused as refused:
             report.eager.append((node.target, "partition", str(refused)))
             warnings.warn(f"PyTorch runs {node.target}: {refused}", EagerWarning, stacklevel=2)
@@ -307,12 +335,13 @@ class _PieceModule(torch.nn.Module):
 class _Piece:
     """A graph that compiled code runs. Code is made at the first call, when weights are there."""
 
-    def __init__(self, module, static, options, report, gradients=False):
+    def __init__(self, module, static, options, report, donated=frozenset(), gradients=False):
         self.report, self.options, self.module = report, options, module
-        self.static, self.gradients = static, gradients
+        self.static, self.donated, self.gradients = static, donated, gradients
         self.trace = Trace(module, static, gradients=gradients)
         report.nodes += self.trace.nodes
         report.pieces += 1
+        report._made.add(self)
         self.native, self.state = None, None
         self.settling = threading.Lock()
 
@@ -340,7 +369,8 @@ class _Piece:
             else _length(symbols[it[0]])
             for it in trace.inputs
         ]  # fmt: skip
-        outputs = self._updated(given, inputs) if trace.updates else self.native.run(inputs)
+        changes = trace.updates or self.donated
+        outputs = self._updated(given, inputs) if changes else self.native.run(inputs)
         for name, (number, axis) in trace.found.items():
             symbols[name] = outputs[number].shape[axis]
         for holds, message in trace.checks:
@@ -357,11 +387,13 @@ class _Piece:
         ]
 
     def _updated(self, given, inputs):
-        """The outputs of a run, those that the graph writes to its inputs being written there."""
+        """The outputs of a run, those that the graph writes to its inputs being written there; memory
+        of inputs that nobody needs goes back to the system."""
         trace = self.trace
         places = {it: place for place, it in enumerate(trace.inputs) if isinstance(it, int)}
+        changed = [*trace.updates, *((number, None) for number in self.donated)]
         pairs = [
-            (places[number], result) for number, result in trace.updates
+            (places[number], result) for number, result in changed
             if number in places
             and _is_shared(given[number], trace.dtypes[number], trace.orders[number])
         ]  # fmt: skip
