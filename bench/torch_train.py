@@ -2,9 +2,9 @@
 """Steps of training by `torch.compile`, against eager's losses and Inductor's time.
 
     pip install dist/tilewright-*.whl torch torchvision transformers
-    python bench/torch_train.py [NAME...]          resnet18, encoder, gpt2; all without
+    python bench/torch_train.py [NAME...]          resnet18, encoder, gpt2, gpt2-128; all without
 
-Batches of 4, f32, one thread, no dropout, random weights and inputs from fixed seeds, AdamW with its
+Batches of 4, GPT-2's of 32 words or as many as its name says, f32, one thread, no dropout, random weights and inputs from fixed seeds, AdamW with its
 step compiled (`torch.compile(optimizer.step)`).
 
 - Gradients: of the first step, the largest difference over the largest element of each parameter's
@@ -17,9 +17,10 @@ step compiled (`torch.compile(optimizer.step)`).
   far eager's own move if each weight is multiplied by 1 + 1e-7 at first.
 - Time: forward, backward and step, the least of rounds that take turns with eager and Inductor, in
   processor time of this process and of wall clocks.
-- Memory: with `memory` at 1 (nothing said) and at `--memory`, and with what PyTorch's default partition
-  keeps: bytes that forward keeps for backward, the most memory that a forward and backward pass takes
-  beyond what is resident before it, gradients included, and its time.
+- Memory: with nothing said (1) and with `memory` at `--memory`, with what PyTorch's default partition
+  keeps, which computes nothing again (all), by eager and by Inductor: bytes that forward keeps for backward, the most memory that a forward and backward pass takes
+  beyond what is resident before it, gradients included, and its time; and what compiled code holds
+  between runs for values between kernels, which is resident before.
 """
 
 import argparse
@@ -37,7 +38,7 @@ import warnings
 
 import common
 
-NAMES = ("resnet18", "encoder", "gpt2")
+NAMES = ("resnet18", "encoder", "gpt2", "gpt2-128")
 PARTS = ("gradients", "losses", "times", "memory")
 
 
@@ -67,7 +68,8 @@ def made(name, seed=0, smooth=False):
     config = transformers.GPT2Config(
         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False
     )
-    words = torch.randint(0, config.vocab_size, (4, 32))
+    length = int(name.partition("-")[2] or 32)
+    words = torch.randint(0, config.vocab_size, (4, length))
     module = transformers.GPT2LMHeadModel(config)
     return module, lambda it: it(input_ids=words, labels=words).loss
 
@@ -131,7 +133,7 @@ def gradients_of(name, seeds):
 
     rows = []
     # The third model has no `relu`.
-    for smooth in (True,) if name == "gpt2" else (False, True):
+    for smooth in (True,) if name.startswith("gpt2") else (False, True):
         torch._dynamo.reset()
         compiled = None
         for seed in range(seeds):
@@ -220,18 +222,19 @@ def status(word):
     return next(int(line.split()[1]) for line in lines if line.startswith(word)) / 1024
 
 
-def memory_of(name, share, rounds):
-    """What one way of dividing the graph takes; `share` is none for PyTorch's default."""
+def memory_of(name, way, rounds):
+    """What one way of dividing the graph takes, a share or PyTorch's default one, or another backend."""
     import tilewright.torch
     import torch
     from torch._functorch import partitioners
 
     module, loss = made(name)
-    if share is None:
+    if way == "all":
         tilewright.torch._divided = lambda *given, memory, **named: (
             partitioners.default_partition(*given, **named))
-    options = {} if share is None else {"memory": share}
-    contender = Contender(module, loss, "tilewright", options)
+    backend = {"eager": None, "inductor": "inductor"}.get(way, "tilewright")
+    options = None if way in ("eager", "inductor", "all", "1") else {"memory": float(way)}
+    contender = Contender(module, loss, backend, options)
     weights = {it.untyped_storage().data_ptr() for it in contender.module.parameters()}
     contender.gradients()
     kept = {}
@@ -260,6 +263,7 @@ def memory_of(name, share, rounds):
     return {
         "kept_mib": sum(n for place, n in kept.items() if place not in weights) / 2**20,
         "peak_mib": status("VmHWM") - before,
+        "arena_mib": sum(it.arena_bytes for it in tilewright.torch.reports()) / 2**20,
         "wall_ms": 1e3 * least[0], "processor_ms": 1e3 * least[1],
     }  # fmt: skip
 
@@ -279,12 +283,11 @@ def part(words, given):
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     what, name, *rest = words
-    share = (None if rest[0] == "all" else float(rest[0])) if rest else None
     parts = {
         "gradients": functools.partial(gradients_of, name, given.seeds),
         "losses": functools.partial(losses_of, name, given.steps),
         "times": functools.partial(times_of, name, given.rounds),
-        "memory": functools.partial(memory_of, name, share, given.rounds),
+        "memory": functools.partial(memory_of, name, *rest, given.rounds),
     }
     print(json.dumps(parts[what]()))
 
@@ -316,8 +319,8 @@ def main():
         row = {}
         for what in PARTS if given.only is None else (given.only,):
             if what == "memory":
-                shares = ("all", "1", str(given.memory))
-                found = {share: in_child(what, name, share, *same) for share in shares}
+                ways = ("eager", "inductor", "all", "1", str(given.memory))
+                found = {way: in_child(what, name, way, *same) for way in ways}
             else:
                 found = in_child(what, name, *same)
             row[what] = found
@@ -363,8 +366,11 @@ def tables(result):
         for share, each in row.get("memory", {}).items():
             usual = row["memory"]["1"]
             changes = [each[key] / usual[key] for key in ("peak_mib", "processor_ms", "wall_ms")]
-            rows.append([name, share, each["kept_mib"], each["peak_mib"], *changes])
-    header = ["model", "memory", "kept MiB", "peak MiB", "peak over that at 1"]
+            whole = row["memory"].get("all", usual)["peak_mib"]
+            peaks = [each.get("arena_mib"), each["peak_mib"], each["peak_mib"] / whole]
+            rows.append([name, share, each["kept_mib"], *peaks, *changes])
+    header = ["model", "memory", "kept MiB", "arena MiB", "peak MiB", "peak over that of all"]
+    header += ["over that at 1"]
     return text + common.table([*header, "processor time over", "wall time over"], rows) + "\n"
 
 

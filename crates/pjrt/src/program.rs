@@ -376,7 +376,7 @@ impl Loaded {
         let mut updates: Vec<Update<'_>> = Vec::new();
         for (input, output, tensor) in &mut updated {
             let memory = tensor.bytes_mut();
-            updates.push(Update { input: *input, output: *output, memory });
+            updates.push(Update { input: *input, output: Some(*output), memory });
         }
         let mut results = self.executable.run_updating(&inputs, &mut updates)?;
         for (_, output, tensor) in updated {

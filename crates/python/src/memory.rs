@@ -122,7 +122,10 @@ fn span(array: &Bound<'_, PyUntypedArray>) -> (usize, usize) {
 
 /// Of these pairs, the first of each an array's number, those whose array may be written to, lies
 /// row-major without gaps, is in no other pair, and shares no memory with another array.
-fn alone(arrays: &[Bound<'_, PyUntypedArray>], pairs: Vec<(usize, usize)>) -> Vec<(usize, usize)> {
+fn alone(
+    arrays: &[Bound<'_, PyUntypedArray>],
+    pairs: Vec<(usize, Option<usize>)>,
+) -> Vec<(usize, Option<usize>)> {
     let mut spans: Vec<(usize, usize, usize)> = Vec::new();
     for (number, array) in arrays.iter().enumerate() {
         let (start, end) = span(array);
@@ -142,13 +145,14 @@ fn alone(arrays: &[Bound<'_, PyUntypedArray>], pairs: Vec<(usize, usize)>) -> Ve
             (reach, farthest) = (end, number);
         }
     }
-    let mut chosen: Vec<(usize, usize)> = Vec::new();
+    let mut chosen: Vec<(usize, Option<usize>)> = Vec::new();
     for (input, output) in pairs {
         let Some(array) = arrays.get(input) else { continue };
         // SAFETY: the pointer is that of a live array.
         let flags = unsafe { (*array.as_array_ptr()).fields.flags };
         let is_writeable = flags & npyffi::NPY_ARRAY_WRITEABLE != 0;
-        let is_new = chosen.iter().all(|pair| pair.0 != input && pair.1 != output);
+        let is_new =
+            (chosen.iter()).all(|pair| pair.0 != input && (output.is_none() || pair.1 != output));
         if is_writeable && array.is_c_contiguous() && !shared[input] && is_new {
             chosen.push((input, output));
         }
@@ -156,13 +160,13 @@ fn alone(arrays: &[Bound<'_, PyUntypedArray>], pairs: Vec<(usize, usize)>) -> Ve
     chosen
 }
 
-/// The outputs that take the place of arrays: of these pairs, an array's number and an output's,
-/// those whose array no other shares memory with, and which may be written to.
+/// The outputs that take the place of arrays: of these pairs, an array's number and an output's, if
+/// it has one, those whose array no other shares memory with, and which may be written to.
 pub(crate) fn updates<'a>(
     arrays: &'a [Bound<'_, PyUntypedArray>],
-    pairs: Vec<(usize, usize)>,
+    pairs: Vec<(usize, Option<usize>)>,
 ) -> Vec<Update<'a>> {
-    let update = |(input, output): (usize, usize)| {
+    let update = |(input, output): (usize, Option<usize>)| {
         // SAFETY: the memory is shared with no other array given, the tensor made of this one is
         // not read, and who gives an array to a model leaves it alone until the call returns.
         let memory = unsafe { elements_mut(&arrays[input]) };

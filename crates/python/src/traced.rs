@@ -101,14 +101,15 @@ impl Traced {
         PyList::new(py, arrays.collect::<PyResult<Vec<_>>>()?)
     }
 
-    /// As `run`; outputs take the place of inputs, each pair an input's number and an output's. In
-    /// the place of such an output is nothing, or an array that is still to be copied, because the
+    /// As `run`; outputs take the place of inputs, each pair an input's number and an output's, or
+    /// none where the input's memory goes back to the system as soon as it has been read. In the
+    /// place of such an output is nothing, or an array that is still to be copied, because the
     /// input's array cannot be written to or shares memory with another.
     fn run_updating<'py>(
         &self,
         py: Python<'py>,
         given: Vec<Bound<'py, PyUntypedArray>>,
-        pairs: Vec<(usize, usize)>,
+        pairs: Vec<(usize, Option<usize>)>,
     ) -> PyResult<Vec<Option<Bound<'py, PyAny>>>> {
         let inputs = self.tensors(&given)?;
         let mut updates = memory::updates(&given, pairs);
@@ -141,6 +142,15 @@ impl Traced {
         let found = unlocked(py, explain)?;
         let text = found.text(inspect::ListingOptions { reasons: false, top: None });
         Ok((found.json().to_string(), text))
+    }
+
+    /// Bytes of the memory for values between kernels, of what has been compiled so far.
+    fn arena_bytes(&self, py: Python<'_>) -> usize {
+        let arena = || {
+            let executable = self.executable.read().unwrap_or_else(PoisonError::into_inner);
+            executable.statistics().arena_bytes
+        };
+        detached(py, arena)
     }
 
     /// Computes anew what is made of the weights ahead of runs.

@@ -276,6 +276,43 @@ class TorchCompile(unittest.TestCase):
             kept({"memory": 2})
         self.assertIn("memory", str(raised.exception))
 
+    def test_where_memory_is_bounded_what_is_kept_goes_back_when_it_has_been_read(self):
+        def held(options):
+            torch._dynamo.reset()
+            torch.manual_seed(0)
+            module = torch.nn.Sequential(
+                torch.nn.Linear(64, 512), torch.nn.GELU(), torch.nn.Linear(512, 512),
+                torch.nn.Sigmoid(), torch.nn.Linear(512, 8))
+            compiled = torch.compile(module, backend="tilewright", options=options)
+            kept = []
+
+            def note(tensor):
+                kept.append(tensor)
+                return tensor
+
+            inputs = torch.randn(512, 64)
+            for _ in range(2):
+                module.zero_grad()
+                kept.clear()
+                with torch.autograd.graph.saved_tensors_hooks(note, lambda tensor: tensor):
+                    loss = compiled(inputs).square().mean()
+                before = inputs.clone(), copy.deepcopy(module)
+                loss.backward()
+                self.assert_equal(inputs, before[0], 0)
+                for one, two in zip(module.parameters(), before[1].parameters()):
+                    self.assert_equal(one, two, 0)
+            given = {it.data_ptr() for it in (inputs, *module.parameters())}
+            large = [it for it in kept if it.nbytes >= 1 << 19 and it.data_ptr() not in given]
+            given_back = [it for it in large if 2 * it.count_nonzero() < it.numel()]
+            return len(large), len(given_back), [it.grad for it in module.parameters()]
+
+        usual, bounded = held({}), held({"memory": 1.0})
+        self.assertEqual(usual[:2], (usual[0], 0))
+        self.assertEqual(bounded[:2], (usual[0], usual[0]))
+        self.assertGreater(usual[0], 1)
+        for one, two in zip(usual[2], bounded[2], strict=True):
+            self.assert_equal(one, two, 0)
+
     def test_what_a_graph_gives_back_as_it_came_is_not_copied(self):
         module, inputs = perceptron(), torch.randn(8, 16)
         compiled = torch.compile(module, backend="tilewright")
@@ -452,6 +489,124 @@ class TorchCompile(unittest.TestCase):
                     inputs = torch.randn(batch, 3, 6, 4, dtype=torch.float64)
                     self.assert_gradients_are_equal(of_product, of_product, inputs)
         self.assertFalse(any(it.eager for it in backend.reports()))
+
+    def test_results_lie_in_memory_as_those_of_eager_code(self):
+        convolution = torch.nn.Conv2d(4, 6, 3).to(memory_format=torch.channels_last)
+
+        def steps(tensor):
+            return [it for it, extent in zip(tensor.stride(), tensor.shape) if extent > 1]
+
+        def has_no_gaps(tensor):
+            reached = ((extent - 1) * it for it, extent in zip(tensor.stride(), tensor.shape))
+            return 1 + sum(reached) == tensor.numel()
+
+        def with_views(x):
+            y = x.transpose(0, 3) + 1
+            return y, y[0], y.transpose(0, 3), y.flatten()[3:]
+
+        functions = {
+            "transposed": lambda x: x.exp().transpose(1, 2),
+            "made of what is transposed": lambda x: x.transpose(1, 3) + 1,
+            "permuted and one element long": lambda x: x[:1].cos().permute(3, 0, 2, 1),
+            "channels last": lambda x: x.cos().contiguous(memory_format=torch.channels_last),
+            "a convolution of channels last": lambda x: convolution(
+                x.contiguous(memory_format=torch.channels_last)),
+            "short floats": lambda x: x.bfloat16().cos().permute(0, 2, 3, 1),
+            "complex": lambda x: torch.complex(x, x.cos()).transpose(0, 3),
+            "views of one result": with_views,
+            "expanded": lambda x: x.sum(1, keepdim=True).expand(-1, 5, -1, -1),
+            "a slice alone": lambda x: x.exp()[:, :, 1:5:2],
+            "what PyTorch draws": lambda x: torch.rand_like(x.transpose(1, 2)) + x.transpose(1, 2),
+        }
+        torch.manual_seed(3)
+        for name, function in functions.items():
+            for mode in ("inference", "training", "free sizes"):
+                torch._dynamo.reset()
+                with self.subTest(name, mode=mode), torch.set_grad_enabled(mode == "training"):
+                    compiled = torch.compile(
+                        function, backend="tilewright", dynamic=mode == "free sizes")
+                    for extent in (7, 9):
+                        inputs = torch.randn(2, 4, 6, extent, requires_grad=mode == "training")
+                        found = []
+                        for call in (compiled, function):
+                            torch.manual_seed(4)
+                            results = call(inputs)
+                            found.append(results if isinstance(results, tuple) else [results])
+                        for ours, theirs in zip(*found, strict=True):
+                            self.assert_equal(ours, theirs)
+                            if has_no_gaps(theirs) or (
+                                    mode != "free sizes" and name != "a slice alone"):
+                                self.assertEqual(steps(ours), steps(theirs))
+
+    def test_results_are_written_to_like_those_of_eager_code(self):
+        functions = {
+            "transposed": lambda x: x.sin().transpose(0, 1),
+            "short floats": lambda x: x.bfloat16().sin(),
+            "kept for the backward half": lambda x: (x @ x.t()).tanh(),
+            "a view of what is kept": lambda x: x.sum(1, keepdim=True).exp().expand(-1, 4),
+        }
+        for name, function in functions.items():
+            for index in ((), (0,)):
+                torch._dynamo.reset()
+                with self.subTest(name, index=index):
+                    found = []
+                    compiled = torch.compile(function, backend="tilewright")
+                    for call in (compiled, function):
+                        inputs = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+                        result = call(inputs)
+                        try:
+                            result[index].mul_(2)
+                            result.float().square().sum().backward()
+                            found.append(inputs.grad)
+                        except RuntimeError:
+                            # It was needed as it was, or an element is there several times.
+                            found.append(None)
+                    # What is not written in place is right in any case.
+                    inputs = torch.linspace(-1, 1, 12).reshape(3, 4).requires_grad_()
+                    result = function(inputs)
+                    twice = torch.ones_like(result, memory_format=torch.contiguous_format)
+                    twice[index] *= 2
+                    (result * twice).float().square().sum().backward()
+                    ours, theirs = found
+                    self.assertTrue(ours is not None or theirs is None)
+                    if ours is not None:
+                        self.assert_equal(ours, inputs.grad, 1e-2)
+
+    def test_parameters_that_are_channels_last(self):
+        def made():
+            torch.manual_seed(5)
+            layers = torch.nn.Conv2d(4, 8, 3), torch.nn.SiLU(), torch.nn.Conv2d(8, 4, 3)
+            return torch.nn.Sequential(*layers).to(memory_format=torch.channels_last)
+
+        images = torch.randn(2, 4, 9, 9).to(memory_format=torch.channels_last)
+        modules, calls, losses = [made(), made()], [], []
+        for module in modules:
+            optimiser = torch.optim.AdamW(module.parameters(), 1e-2)
+            ours = module is modules[0]
+            calls.append(torch.compile(module, backend="tilewright") if ours else module)
+            step = torch.compile(optimiser.step, backend="tilewright") if ours else optimiser.step
+            places = [it.data_ptr() for it in module.parameters()]
+            losses.append([])
+            for _ in range(3):
+                loss = calls[-1](images).square().mean()
+                loss.backward()
+                self.assertEqual(module[2].weight.grad.stride(), module[2].weight.stride())
+                step()
+                optimiser.zero_grad()
+                losses[-1].append(loss.item())
+            self.assertEqual(places, [it.data_ptr() for it in module.parameters()])
+        self.assert_equal(*map(torch.tensor, losses))
+        for ours, theirs in zip(*(it.parameters() for it in modules), strict=True):
+            self.assert_equal(ours, theirs, 1e-4)
+            self.assertEqual(ours.stride(), theirs.stride())
+        # What is made of them ahead of time is made anew without a compile.
+        with torch.no_grad():
+            for _ in range(2):
+                self.assert_equal(*(it(images) for it in calls), 1e-4)
+                for module in modules:
+                    module[0].weight.mul_(1.5)
+        last = backend.reports()[-1]
+        self.assertEqual((last.compiles, last.refits), (1, 1))
 
     def test_normalised_images_as_rows_go_backward(self):
         # PyTorch's own kernel for this gradient misreads it for a batch of one image, where it lies

@@ -1,5 +1,6 @@
 //! One run of a program: memory is borrowed, given to it, and used.
 
+use std::cmp::Reverse;
 use std::marker::PhantomData;
 
 use base::codes::{INTERNAL_ERROR, MISSING_INPUT, WRONG_SHAPE};
@@ -7,7 +8,7 @@ use base::{ConstantId, Diagnostic};
 
 use crate::profile::Profile;
 use crate::resolve::Owner;
-use crate::run::{Companion, run};
+use crate::run::{Companion, Donated, run};
 use crate::state::State;
 
 /// One run of an executable: memory is given to it, then it runs.
@@ -16,13 +17,15 @@ pub struct Call<'a> {
     state: &'a mut State,
     /// The memory given is borrowed as long as the call lives.
     memory: PhantomData<(&'a [u8], &'a mut [u8])>,
+    /// Memory of inputs that goes back to the system.
+    donated: Vec<Donated>,
 }
 
 impl State {
     /// Begins a run.
     pub fn call(&mut self) -> Call<'_> {
         self.given.fill(false);
-        Call { state: self, memory: PhantomData }
+        Call { state: self, memory: PhantomData, donated: Vec::new() }
     }
 }
 
@@ -34,6 +37,22 @@ impl<'a> Call<'a> {
     pub fn input(&mut self, number: usize, bytes: &'a [u8]) -> base::Result<()> {
         let owner = Owner::Input(u32::try_from(number).unwrap_or(u32::MAX));
         self.give(owner, bytes.as_ptr().cast_mut(), bytes.len())
+    }
+
+    /// Gives an input whose memory, in whole pages, goes back to the system once it has been read
+    /// for the last time, if no loop reads it. Behind [`run`](Call::run) its bytes are anything.
+    ///
+    /// # Errors
+    /// A diagnostic if there are too few bytes.
+    pub fn donated(&mut self, number: usize, bytes: &'a mut [u8]) -> base::Result<()> {
+        let owner = Owner::Input(u32::try_from(number).unwrap_or(u32::MAX));
+        let (start, count) = (bytes.as_mut_ptr(), bytes.len());
+        self.give(owner, start, count)?;
+        let mut reads = self.state.executable.resolved.last_reads.iter();
+        if let Some(&(last, _)) = reads.find(|(_, read)| *read == owner) {
+            self.donated.push(Donated { last, start, bytes: count });
+        }
+        Ok(())
     }
 
     /// Gives the memory for an output. Any alignment is fine.
@@ -102,9 +121,13 @@ impl<'a> Call<'a> {
     /// # Errors
     /// A diagnostic if memory was not given, or if a kernel or a step found data out of range.
     /// Outputs then hold anything.
-    pub fn run(self) -> base::Result<()> {
+    pub fn run(mut self) -> base::Result<()> {
         self.check_complete()?;
-        run(self.state, Companion::Nothing)
+        self.donated.sort_by_key(|memory| Reverse(memory.last));
+        match self.donated.is_empty() {
+            true => run(self.state, Companion::Nothing),
+            false => run(self.state, Companion::GiveBack(self.donated)),
+        }
     }
 
     /// Runs the program and adds each step's time to the profile.

@@ -72,6 +72,29 @@ unsafe impl Send for Block {}
 // SAFETY: as above.
 unsafe impl Sync for Block {}
 
+/// Gives the pages that lie within bytes back to the system, which makes new ones when they are
+/// touched. Few bytes stay as they are: a call of the system takes longer than they are worth.
+///
+/// # Safety
+/// The bytes are valid for writes, and whoever reads them next expects any of them to have changed.
+pub(crate) unsafe fn give_back(start: *mut u8, bytes: usize) {
+    /// Some microseconds of reading.
+    const FEW: usize = 1 << 16;
+    #[cfg(target_os = "linux")]
+    if bytes > FEW {
+        // SAFETY: it only asks.
+        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(FEW);
+        let before = start.addr().next_multiple_of(page) - start.addr();
+        if let Some(whole) = bytes.checked_sub(before).map(|rest| rest / page * page) {
+            // SAFETY: whole pages within the bytes, which become those of the mapping's origin,
+            // zeros as a rule. It is advice, and may be refused.
+            let _ = unsafe { libc::madvise(start.add(before).cast(), whole, libc::MADV_DONTNEED) };
+        }
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = (start, bytes, FEW);
+}
+
 /// The refusal of a run for which the system does not give so many bytes.
 #[must_use]
 pub fn out_of_memory(bytes: usize) -> Diagnostic {

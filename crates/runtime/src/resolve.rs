@@ -140,8 +140,9 @@ pub(crate) struct Resolved {
     pub(crate) symbols: Vec<i64>,
     /// Nested and other `Repeat`s.
     pub(crate) limits: usize,
-    /// Weights by the last instruction that reads them, sorted.
-    pub(crate) last_reads: Vec<(usize, ConstantId)>,
+    /// Weights and inputs by the last instruction that reads them, sorted; without inputs that a
+    /// turn of a loop may read again.
+    pub(crate) last_reads: Vec<(usize, Owner)>,
     /// For each worker.
     pub(crate) scratch_bytes: usize,
     /// Whether the program writes to the constants.
@@ -185,13 +186,14 @@ pub(crate) fn resolve(
         fills_constants: false,
         is_parallel: false,
     };
-    let last_reads = BTreeMap::new();
-    let loops = Vec::new();
-    let mut resolver = Resolver { program, code, known, resolved, last_reads, steps: 0, loops };
+    let (last_reads, loops) = (BTreeMap::new(), Vec::new());
+    let mut resolver =
+        Resolver { program, code, known, resolved, last_reads, steps: 0, loops, depth: 0 };
     resolver.slots()?;
     resolver.block(&program.steps)?;
     let Resolver { mut resolved, last_reads, .. } = resolver;
-    resolved.last_reads = last_reads.into_iter().map(|(weight, last)| (last, weight)).collect();
+    let last_reads = last_reads.into_iter().filter_map(|(owner, last)| Some((last?, owner)));
+    resolved.last_reads = last_reads.collect();
     resolved.last_reads.sort_unstable();
     Ok(resolved)
 }
@@ -225,12 +227,15 @@ struct Resolver<'a> {
     /// Values of the symbols that no step sets.
     known: Vec<Option<i64>>,
     resolved: Resolved,
-    /// The last instruction so far that reads each weight.
-    last_reads: BTreeMap<ConstantId, usize>,
+    /// The last instruction so far that reads each weight and each input; none for an input that
+    /// it may read several times.
+    last_reads: BTreeMap<Owner, Option<usize>>,
     /// Steps looked at so far.
     steps: usize,
     /// The symbols of the loops around the step at hand, innermost last.
     loops: Vec<SymbolId>,
+    /// Loops of both kinds around it.
+    depth: usize,
 }
 
 impl Resolver<'_> {
@@ -298,9 +303,17 @@ impl Resolver<'_> {
         if !self.resolved.slots.contains(address.slot) {
             return Err(self.broken(format!("there is no slot {}", address.slot)));
         }
-        if let Place::Weight(constant) = self.program.slots[address.slot].place {
-            // Pointers are made before the instruction that uses them.
-            self.last_reads.insert(constant, self.resolved.instructions.len());
+        // Pointers are made before the instruction that uses them.
+        let next = self.next();
+        match self.program.slots[address.slot].place {
+            Place::Weight(constant) => {
+                self.last_reads.insert(Owner::Weight(constant), Some(next));
+            }
+            Place::Input(number) => {
+                let last = (self.depth == 0).then_some(next);
+                self.last_reads.insert(Owner::Input(number), last);
+            }
+            _ => {}
         }
         let (Amount::Known(start), Amount::Known(length)) = (&offset, &bytes) else {
             let computed = Computed { entry, slot: address.slot, offset, bytes };
@@ -391,9 +404,11 @@ impl Resolver<'_> {
             }
             Step::While { setup, condition, body } => {
                 let start = self.next();
+                self.depth += 1;
                 self.block(setup)?;
                 let leave = self.jump_unless(number, condition)?;
                 self.block(body)?;
+                self.depth -= 1;
                 self.emit(number, Instruction::Jump { target: start });
                 self.aim(leave);
             }
@@ -404,7 +419,9 @@ impl Resolver<'_> {
                 let begin = Instruction::Begin { symbol, limit, count, end: 0 };
                 let begin = self.emit(number, begin);
                 self.loops.push(symbol);
+                self.depth += 1;
                 self.block(body)?;
+                self.depth -= 1;
                 self.loops.pop();
                 self.emit(number, Instruction::Next { symbol, limit, body: begin + 1 });
                 self.aim(begin);

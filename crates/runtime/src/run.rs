@@ -12,6 +12,7 @@ use sym::SymbolId;
 
 use crate::abi::{Context, fault_diagnostic};
 use crate::executable::LoadedProgram;
+use crate::memory::give_back;
 use crate::movement::move_elements;
 use crate::pool::{self, Session};
 use crate::profile::Profile;
@@ -25,6 +26,17 @@ pub(crate) enum Companion<'a, 'c> {
     Profile(&'a mut Profile<'c>),
     /// Is told the weights that will not be read again.
     Release(&'a mut dyn FnMut(ConstantId)),
+    /// Gives memory of inputs back to the system, the first to be given back last.
+    GiveBack(Vec<Donated>),
+}
+
+/// Memory of an input that nobody reads behind the run.
+#[derive(Debug)]
+pub(crate) struct Donated {
+    /// The last instruction that reads it.
+    pub(crate) last: usize,
+    pub(crate) start: *mut u8,
+    pub(crate) bytes: usize,
 }
 
 /// Where weights are released, those that one instruction alone is the last to read are released
@@ -51,6 +63,14 @@ pub(crate) fn run(state: &mut State, mut companion: Companion<'_, '_>) -> base::
             }
             Companion::Release(release) => {
                 next = machine.releasing(instruction, number, *release)?;
+            }
+            Companion::GiveBack(donated) => {
+                next = machine.instruction(instruction, number)?;
+                while let Some(memory) = donated.pop_if(|memory| memory.last <= number) {
+                    // SAFETY: the call borrows these bytes exclusively, and no instruction from
+                    // here on reads them.
+                    unsafe { give_back(memory.start, memory.bytes) };
+                }
             }
         }
     }
@@ -98,21 +118,25 @@ impl Machine<'_> {
         let resolved = &self.executable.resolved;
         let start = resolved.last_reads.partition_point(|(last, _)| *last < number);
         let read = resolved.last_reads[start..].iter().take_while(|(last, _)| *last == number);
+        let read = read.filter_map(|(_, owner)| match owner {
+            Owner::Weight(weight) => Some(*weight),
+            _ => None,
+        });
         let bytes: usize =
-            read.clone().map(|(_, weight)| resolved.port_bytes(Owner::Weight(*weight))).sum();
+            read.clone().map(|weight| resolved.port_bytes(Owner::Weight(weight))).sum();
         let next = match instruction {
             Instruction::Run(run) if bytes > RELEASED_BYTES => {
                 let extent = self.prepare(run)?;
                 let pieces = (bytes / RELEASED_BYTES + 1) as i64;
                 for piece in 0..pieces {
                     self.part(run, extent * piece / pieces, extent * (piece + 1) / pieces)?;
-                    read.clone().for_each(|(_, weight)| release(*weight));
+                    read.clone().for_each(&mut *release);
                 }
                 number + 1
             }
             _ => self.instruction(instruction, number)?,
         };
-        read.for_each(|(_, weight)| release(*weight));
+        read.for_each(release);
         Ok(next)
     }
 

@@ -87,6 +87,46 @@ fn all_memory_must_be_given() {
 }
 
 #[test]
+fn donated_inputs_go_back_when_they_have_been_read() {
+    const BYTES: usize = 1 << 20;
+    let extent = BYTES / 8;
+    let program = |symbols: &str, second: &str| {
+        let text = format!(
+            "program @main({symbols}) arena 0 {{
+  %a: {BYTES} at input 0
+  %b: {BYTES} at input 1
+  %y: {BYTES} at output 0
+  %z: {BYTES} at output 1
+  run k0(read {BYTES} at %a, write {BYTES} at %y) extent {extent} grain 64
+  barrier
+  {second}
+}}"
+        );
+        let program = program::parse(&text).expect("it parses");
+        executable(&program, &BTreeMap::new()).expect("it loads")
+    };
+    let step = format!("run k0(read {BYTES} at %b, write {BYTES} at %z) extent {extent} grain 64");
+    let turns = format!("repeat i < 2 {{ {step} }}");
+    let (once, turns) = (program("", &step), program("i in 0..", &turns));
+    for (executable, loops, threads) in [(&once, false, 1), (&once, false, 2), (&turns, true, 2)] {
+        let (mut a, mut b) = (numbers(7, BYTES), numbers(9, BYTES));
+        let (mut y, mut z) = (vec![0; BYTES], vec![0; BYTES]);
+        let mut state = State::new(executable.clone(), threads).expect("there is memory");
+        let mut call = state.call();
+        call.donated(0, &mut a).expect("it is large enough");
+        call.donated(1, &mut b).expect("it is large enough");
+        call.output(0, &mut y).expect("it is large enough");
+        call.output(1, &mut z).expect("it is large enough");
+        call.run().expect("it runs");
+        assert!(y == numbers(8, BYTES) && z == numbers(10, BYTES), "{threads} threads");
+        // New pages are zero; the first and the last one may be others' too.
+        let is_new = |memory: &[u8]| memory[1 << 16..BYTES - (1 << 16)].iter().all(|it| *it == 0);
+        assert_eq!((is_new(&a), is_new(&b)), (true, !loops));
+        assert!(!loops || b == numbers(9, BYTES), "what a loop reads stays");
+    }
+}
+
+#[test]
 fn weights_are_released_when_they_have_been_read() {
     const BYTES: usize = 80 << 20;
     let extent = BYTES / 8;

@@ -220,13 +220,13 @@ impl Executable {
     }
 
     /// Runs the model; some outputs take the place of inputs, without a copy where the code allows
-    /// for that. Of such an input the tensor given tells the type and the shape alone, its elements
-    /// are those of the update's memory; no other tensor given lies there. The outputs, none in the
-    /// place of those.
+    /// for that, and memory of others goes back to the system as soon as it has been read. Of such
+    /// an input the tensor given tells the type and the shape alone, its elements are those of the
+    /// update's memory; no other tensor given lies there. The outputs, none in the place of those.
     ///
     /// # Errors
-    /// As [`Self::run`]; then no input has changed. `TW0202` for updates of inputs or outputs that
-    /// the model does not have, or of one twice.
+    /// As [`Self::run`]; then no input has changed, but memory that was to go back holds anything.
+    /// `TW0202` for updates of inputs or outputs that the model does not have, or of one twice.
     pub fn run_updating(
         &self,
         inputs: &[Tensor],
@@ -248,7 +248,8 @@ impl Executable {
         }
         let mut outputs: Vec<Option<Tensor>> = self.run(&inputs)?.into_iter().map(Some).collect();
         for update in updates {
-            let output = outputs.get_mut(update.output).and_then(Option::take);
+            let Some(output) = update.output else { continue };
+            let output = outputs.get_mut(output).and_then(Option::take);
             match output.filter(|output| output.bytes().len() == update.memory.len()) {
                 Some(output) => update.memory.copy_from_slice(output.bytes()),
                 None => return Err(Diagnostics::internal("an output does not fit its place")),
@@ -262,9 +263,14 @@ impl Executable {
         let outputs = self.outputs().len();
         let (mut read, mut written) = (BTreeSet::new(), BTreeSet::new());
         for Update { input, output, .. } in updates {
-            let is_there = *input < inputs && *output < outputs;
-            if !is_there || !read.insert(*input) || !written.insert(*output) {
-                let message = format!("output {output} cannot take the place of input {input}");
+            let is_there = *input < inputs && output.is_none_or(|output| output < outputs);
+            let is_new = read.insert(*input) && output.is_none_or(|output| written.insert(output));
+            if !is_there || !is_new {
+                let what = match output {
+                    Some(output) => format!("output {output} cannot take the place"),
+                    None => "nothing can take the memory".to_owned(),
+                };
+                let message = format!("{what} of input {input}");
                 return Err(Diagnostic::error(codes::UNKNOWN_INPUT, message)
                     .because(format!(
                         "there are {inputs} inputs and {outputs} outputs, each updated once"
@@ -413,14 +419,15 @@ impl fmt::Debug for Executable {
     }
 }
 
-/// An output that takes the place of an input.
+/// An output that takes the place of an input, or an input whose memory nobody needs behind a run.
 #[derive(Debug)]
 pub struct Update<'a> {
     /// The input's number.
     pub input: usize,
-    /// The output's number; it has the input's type and shape.
-    pub output: usize,
-    /// The input's elements, and behind a run the output's.
+    /// The output's number; it has the input's type and shape. Where there is none, whole pages of
+    /// the memory go back to the system once it has been read for the last time.
+    pub output: Option<usize>,
+    /// The input's elements, and behind a run the output's, or anything.
     pub memory: &'a mut [u8],
 }
 

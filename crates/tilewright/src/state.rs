@@ -291,7 +291,7 @@ impl Executable {
             for (held, &Binding { input, output }) in values.iter_mut().zip(&mut bindings) {
                 let bytes = held.bytes(&held.shape(extents));
                 let memory = &mut held.memory.bytes_mut()[..bytes];
-                updates.push(Update { input, output, memory });
+                updates.push(Update { input, output: Some(output), memory });
             }
         }
         let Known { variant, code, .. } = &known;

@@ -306,20 +306,24 @@ impl Variant {
         let sharing = specialisation.sharing();
         let written = &specialisation.program.updated;
         let is_written = |update: &Update<'_>| {
-            u32::try_from(update.output).is_ok_and(|output| written.contains(&output))
+            let output = update.output.and_then(|output| u32::try_from(output).ok());
+            output.is_some_and(|output| written.contains(&output))
         };
         let shares = |update: &Update<'_>| {
-            let is_whole = specialisation.outputs.get(update.output).is_some_and(|output| {
+            let Some(number) = update.output else { return false };
+            let is_whole = specialisation.outputs.get(number).is_some_and(|output| {
                 tensor::tensor::byte_size(output.0, &output.1) == Some(update.memory.len())
             });
-            is_whole && sharing.allows(update.input, update.output)
+            is_whole && sharing.allows(update.input, number)
         };
+        let (updates, mut donated): (Vec<_>, Vec<_>) =
+            updates.iter_mut().partition(|update| update.output.is_some());
         let (mut in_place, others): (Vec<_>, Vec<_>) =
-            updates.iter_mut().partition(|update| is_written(update));
+            updates.into_iter().partition(|update| is_written(update));
         let (mut together, mut apart): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|update| shares(update));
         let shared: BTreeSet<usize> =
-            in_place.iter().chain(&together).map(|update| update.output).collect();
+            in_place.iter().chain(&together).filter_map(|update| update.output).collect();
         let own = |number: usize| match shared.contains(&number) {
             true => Ok(None),
             false => specialisation.new_output(number).map(Some),
@@ -334,13 +338,20 @@ impl Variant {
                 }
             }
             for update in &mut in_place {
-                call.output(update.output, update.memory)?;
+                if let Some(output) = update.output {
+                    call.output(output, update.memory)?;
+                }
+            }
+            for donation in &mut donated {
+                call.donated(donation.input, donation.memory)?;
             }
             for update in &apart {
                 call.input(update.input, update.memory)?;
             }
             for update in &mut together {
-                call.shared(update.input, update.output, update.memory)?;
+                if let Some(output) = update.output {
+                    call.shared(update.input, output, update.memory)?;
+                }
             }
             for (number, tensor) in outputs.iter_mut().enumerate() {
                 if let Some(tensor) = tensor {
@@ -353,7 +364,8 @@ impl Variant {
         let done = specialisation.states.with(model.options.thread_count(), run);
         done.map_err(|found| found.map(|fault| specialisation.blame(fault)))?;
         for update in &mut apart {
-            let Some(output) = outputs.get_mut(update.output).and_then(Option::take) else {
+            let own = update.output.and_then(|output| outputs.get_mut(output));
+            let Some(output) = own.and_then(Option::take) else {
                 return Err(Diagnostics::internal("an output takes the place of two inputs"));
             };
             if output.bytes().len() != update.memory.len() {

@@ -241,14 +241,17 @@ fn past_and_present_of_an_onnx_model_are_one_buffer() {
 fn updates_of_what_is_not_there_or_twice_are_refused() {
     let Some(executable) = compiled(cache(false), &[]) else { return };
     let inputs = vec![Tensor::from_slice(&[1], &[0_i64]); 3];
-    let refused = |places: &[(usize, usize)]| {
+    let refused = |places: &[(usize, Option<usize>)]| {
         let mut memory = vec![[0_u8; 8]; places.len()];
         let mut updates: Vec<Update<'_>> = (places.iter().zip(&mut memory))
             .map(|(&(input, output), memory)| Update { input, output, memory })
             .collect();
         executable.run_updating(&inputs, &mut updates).expect_err("a refusal").to_string()
     };
-    for places in [&[(3, 0)][..], &[(0, 9)], &[(0, 0), (1, 0)], &[(0, 0), (0, 1)]] {
+    let (first, second) = (Some(0), Some(1));
+    let given = [&[(3, first)][..], &[(3, None)], &[(0, Some(9))], &[(0, first), (1, first)]];
+    let twice = [&[(0, first), (0, second)][..], &[(0, None), (0, first)]];
+    for places in given.into_iter().chain(twice) {
         assert!(refused(places).contains("TW0202"), "{places:?}");
     }
 }

@@ -104,6 +104,38 @@ def asserted(node):
     return node.args[1] if len(node.args) > 1 else f"node {node.name} ({node.target}) does not hold"
 
 
+def lying(value):
+    """The axes of a tensor in the order in which they lie in memory, the one with the longest steps
+    first, where that is another order than that of the axes, and nothing is between elements; none
+    elsewhere."""
+    try:
+        axes = [axis for axis, extent in enumerate(value.shape) if not _is(extent, 1)]
+        by_steps = sorted(axes, key=lambda axis: -_hint(value.stride(axis)))
+    except (TypeError, ValueError, RuntimeError):
+        # It has no steps, or data decide how long they are.
+        return None
+    if by_steps == axes:
+        return None
+    step = 1
+    for axis in reversed(by_steps):
+        if not _is(value.stride(axis), step):
+            return None
+        step = step * value.shape[axis]
+    # Axes of one element may lie anywhere.
+    return [axis for axis in range(value.dim()) if axis not in axes] + by_steps
+
+
+def _is(size, other):
+    """Whether two sizes are the same whatever the symbols' values are."""
+    one, two = (it.node.expr if isinstance(it, torch.SymInt) else it for it in (size, other))
+    return bool(one == two)
+
+
+def _hint(size):
+    """A number that a size may be."""
+    return size.node.hint if isinstance(size, torch.SymInt) else size
+
+
 class Words:
     """Sizes as text: ``div`` and ``mod`` are the words for rounded quotients and their rest."""
 
@@ -253,6 +285,33 @@ class Writer:
         raise Refused(f"an argument of type {type(value).__name__}")
 
 
+def _memory(value):
+    """What tells the memory of a tensor of known sizes apart from that of others; none of others."""
+    if not isinstance(value, torch.Tensor) or value.layout != torch.strided:
+        return None
+    sizes = *value.shape, *value.stride(), value.storage_offset()
+    return value.untyped_storage()._cdata if all(isinstance(it, int) for it in sizes) else None
+
+
+def _bases(module):
+    """By their memory the nodes of a graph that have all of it, without gaps."""
+    found = {}
+    for node in module.graph.nodes:
+        value = node.meta.get("val")
+        own = _memory(value) if node.op == "call_function" else None
+        if own is not None and own not in found:
+            is_whole = value.untyped_storage().nbytes() == value.numel() * value.itemsize
+            has_order = value.is_contiguous() or lying(value) is not None
+            if is_whole and has_order and value.storage_offset() == 0:
+                found[own] = node
+    return found
+
+
+def inverse(order):
+    """The order that takes axes back to where they were."""
+    return order and sorted(range(len(order)), key=order.__getitem__)
+
+
 def _read_results(node, values):
     """A node's values, with nothing in the place of those, but the first, that no other node reads."""
     users = list(node.users)
@@ -265,20 +324,24 @@ def _read_results(node, values):
 class Trace(Writer):
     """The trace of a graph. ``static`` are the numbers of placeholders whose tensors are weights,
     ``given`` nodes that are not computed: their values stand among the inputs, if there are words
-    for them."""
+    for them. Values lie in memory as PyTorch has them, where nothing is between elements; ``gradients``
+    do so only where that is channels last, as parameters may lie."""
 
-    def __init__(self, module, static=(), given=()):
+    def __init__(self, module, static=(), given=(), gradients=False):
         super().__init__()
-        self.module = module
+        self.module, self.gives_gradients = module, gradients
         # For each input of the trace, the number of its placeholder.
         self.inputs = []
         # For each placeholder of a tensor, its element type as the graph has it.
         self.dtypes = {}
-        # For each weight, the number of its placeholder, or the tensor itself.
+        # For each weight, the number of its placeholder, or the tensor itself, and its axes' order.
         self.weights = []
+        # For each placeholder of a tensor, the order in which its axes lie, or none.
+        self.orders = {}
         # For each symbol, how a call's arguments tell it: a placeholder, and an axis of it or none.
         self.sources = {}
-        # For each output: a number of the trace's results and their type, the number of the
+        # For each output: a number of the trace's results, its element type and how the output lies
+        # in it (the order of the axes, or a shape, steps and an offset, or none); the number of the
         # placeholder that it is, or a function of the symbols.
         self.outputs = []
         # Results that are written to placeholders: a placeholder's number and a result's.
@@ -295,6 +358,9 @@ class Trace(Writer):
         self._numbers, self._written = {}, {}
         # Symbols that data decide, with the value whose axis has them first.
         self._defined = {}
+        # Values that have been brought in another order; those that outputs show, with their results.
+        self._known_laid, self._seen = set(), {}
+        self._bases = None
         number = 0
         for node in module.graph.nodes:
             if node in given or (node.target is operator.getitem and node.args[0] in given):
@@ -323,12 +389,31 @@ class Trace(Writer):
         elif isinstance(value, torch.Tensor):
             if not is_weight:
                 self._tells_sizes(value, number)
-            kind, places = ("weight", self.weights) if is_weight else ("input", self.inputs)
-            self._declared.append(f"  {kind} %{node.name}: {self.type(value)}")
-            places.append(number)
-            self.dtypes[number] = value.dtype
+            order = self._declare("weight" if is_weight else "input", node)
+            if is_weight:
+                self.weights.append((number, order))
+            else:
+                self.inputs.append(number)
+            self.dtypes[number], self.orders[number] = value.dtype, order
         elif node.users:
             raise Refused(f"input {node.name} is no tensor")
+
+    def _declare(self, kind, node):
+        """Declares a tensor that a run is given as it lies in memory; the order of its axes there."""
+        value = node.meta["val"]
+        order = lying(value)
+        if order is None:
+            self._declared.append(f"  {kind} %{node.name}: {self.type(value)}")
+        else:
+            self._declared.append(f"  {kind} %{node.name}.given: {self._type_in(order, value)}")
+            call = f"aten.permute.default(%{node.name}.given, {inverse(order)})"
+            self._lines.append(f"  %{node.name}: {self.type(value)} = {call}")
+        return order
+
+    def _type_in(self, order, value):
+        """The type of a tensor whose axes are brought in this order."""
+        shape = ", ".join(self.words.size(value.shape[axis]) for axis in order)
+        return f"{dtype_name(value.dtype)}[{shape}]"
 
     def _tells_sizes(self, value, number):
         for axis, extent in enumerate(value.shape):
@@ -354,7 +439,7 @@ class Trace(Writer):
         if not isinstance(value, torch.Tensor):
             raise Refused(f"attribute {node.target} is no tensor")
         self._declared.append(f"  weight %{node.name}: {self.type(value)}")
-        self.weights.append(value)
+        self.weights.append((value, None))
 
     def _call(self, node):
         value = node.meta.get("val")
@@ -363,8 +448,9 @@ class Trace(Writer):
         if writes_back(node):
             place, source = node.args
             self._written[place] = source
-            self.updates.append((self._numbers[place], len(self._results)))
-            self._results.append(self.argument(source))
+            number = self._numbers[place]
+            self.updates.append((number, len(self._results)))
+            self._results.append(self._laid(source, self.orders[number]))
             return
         if is_counted(node):
             self._counted(node)
@@ -407,8 +493,7 @@ class Trace(Writer):
             if isinstance(inner, torch.Tensor) and value in self._numbers:
                 self.outputs.append(self._numbers[value])
             elif isinstance(inner, torch.Tensor):
-                self.outputs.append((len(self._results), inner.dtype))
-                self._results.append(self.argument(value))
+                self._tensor_output(value)
             elif isinstance(inner, torch.SymInt):
                 self.outputs.append(_of_size(inner))
                 words = Words()
@@ -420,6 +505,55 @@ class Trace(Writer):
                 # A number or nothing, the same in each run.
                 self.outputs.append(lambda _, inner=inner: inner)
         self._read(read)
+
+    def _tensor_output(self, value):
+        inner = value.meta["val"]
+        order = lying(inner)
+        if self.gives_gradients and order != [0, *range(2, inner.dim()), 1]:
+            order = None
+        base = None if self.gives_gradients or order is not None else self._base(value)
+        if base is None:
+            lies = inverse(order)
+        else:
+            lies = tuple(inner.shape), inner.stride(), inner.storage_offset()
+            value, order = base, lying(base.meta["val"])
+        # Those of one memory share a result.
+        if value not in self._seen:
+            self._seen[value] = len(self._results)
+            self._results.append(self._laid(value, order))
+        self.outputs.append((self._seen[value], inner.dtype, lies))
+
+    def _base(self, value):
+        """The node whose memory an output has gaps in, or has the elements of more than once, if that
+        is an output, too, or has no more elements; sizes must be known."""
+        inner = value.meta["val"]
+        own = _memory(inner)
+        if own is None or inner.is_contiguous():
+            return None
+        if self._bases is None:
+            self._bases = _bases(self.module)
+        base = self._bases.get(own)
+        if base is None or base is value or base.meta["val"].dtype != inner.dtype:
+            return None
+        is_small = base.meta["val"].numel() <= inner.numel()
+        return base if is_small or base in self._returned() else None
+
+    def _returned(self):
+        output = next(node for node in self.module.graph.nodes if node.op == "output")
+        return output.all_input_nodes
+
+    def _laid(self, value, order):
+        """A value whose axes are in this order, row-major."""
+        name = self.argument(value)
+        if order is None:
+            return name
+        laid = f"{name}.laid_{'_'.join(map(str, order))}"
+        call = f"aten.permute.default({name}, {order})"
+        line = f"  {laid}: {self._type_in(order, value.meta['val'])} = {call}"
+        if laid not in self._known_laid:
+            self._known_laid.add(laid)
+            self._lines.append(line)
+        return laid
 
     def _read(self, symbols):
         """Sees to it that a run tells the values of symbols."""

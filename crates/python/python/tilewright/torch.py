@@ -15,7 +15,8 @@ compiled. Sizes that Dynamo marks as dynamic stay symbols, so one compile serves
 Options, as ``torch.compile(.., options={..})``: those of :func:`tilewright.compile` but ``dims`` and
 ``shapes``; threads are ``torch.get_num_threads()`` if nothing is said. In training ``memory``, from
 0 to 1, is the share of what the backward half would keep of the forward one that it may keep (1 if
-nothing is said); the rest it computes again.
+nothing is said); the rest it computes again. Where it is said, what is kept goes back to the system
+as soon as the backward half has read it.
 """
 
 import collections
@@ -24,6 +25,7 @@ import operator
 import threading
 import time
 import warnings
+import weakref
 
 import numpy as np
 import torch
@@ -38,6 +40,7 @@ from ._trace import (
     Writer,
     asserted,
     condition,
+    inverse,
     is_counted,
     is_size,
     stored_name,
@@ -54,12 +57,17 @@ class EagerWarning(UserWarning):
 class Report:
     """What became of a graph: ``nodes`` compiled, ``pieces`` they came to, the ``eager`` nodes with
     reasons, ``seconds`` spent so far in this package, of which ``compile_seconds`` in the compiler,
-    ``compiles`` and ``refits`` so far."""
+    ``compiles`` and ``refits`` so far; ``arena_bytes``, what values between kernels take."""
 
     def __init__(self):
         self.nodes = self.pieces = self.compiles = self.refits = 0
         self.seconds = self.compile_seconds = 0.0
         self.eager = []
+        self._made = weakref.WeakSet()
+
+    @property
+    def arena_bytes(self):
+        return sum(piece.native.arena_bytes() for piece in self._made if piece.native is not None)
 
     def __repr__(self):
         return (f"<tilewright.torch.Report: {self.nodes} nodes in {self.pieces} pieces, "
@@ -112,11 +120,15 @@ def backend(module, example_inputs, *, options=None, mode=None):
 
     del mode
     given, memory = _options(options)
-    compiler = functools.partial(_compiled, options=given, inference=False)
-    inference = functools.partial(_compiled, options=given, inference=True)
+    forward = functools.partial(_compiled, options=given)
+    backward = functools.partial(
+        _compiled, options=given, gradients=True,
+        donated=_donated_placeholders if memory is not None else frozenset)
+    inference = functools.partial(_compiled, options=given, static=_static_placeholders)
+    share = 1.0 if memory is None else memory
     made = aot_autograd(
-        fw_compiler=compiler, bw_compiler=compiler, inference_compiler=inference,
-        partition_fn=functools.partial(_divided, memory=memory), decompositions=decompositions(),
+        fw_compiler=forward, bw_compiler=backward, inference_compiler=inference,
+        partition_fn=functools.partial(_divided, memory=share), decompositions=decompositions(),
         # What a graph writes to its inputs is written where they lie.
         keep_inference_input_mutations=True,
     )  # fmt: skip
@@ -140,10 +152,12 @@ def _divided(joint, inputs, *, memory, **given):
 
 
 def _options(given):
-    """The compiler's options, and the share of values for the backward half that stays."""
+    """The compiler's options, and the share of values for the backward half that stays, if said."""
     given = {"threads": torch.get_num_threads(), **(given or {})}
-    memory = given.pop("memory", 1.0)
-    if isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 <= memory <= 1:
+    memory = given.pop("memory", None)
+    if memory is None:
+        pass
+    elif isinstance(memory, bool) or not isinstance(memory, (int, float)) or not 0 <= memory <= 1:
         raise TypeError(f"options['memory']: {memory!r} is no share from 0 to 1")
     for name in ("dims", "shapes"):
         if name in given:
@@ -154,8 +168,7 @@ def _options(given):
 def _static_placeholders():
     """The numbers of inputs that are parameters and buffers, which stay where they are; without those
     that the graph itself changes, as an optimiser does, of which nothing is worth making ahead."""
-    context = torch._guards.TracingContext.try_get()
-    metadata = None if context is None else context.fw_metadata
+    metadata = _metadata()
     changed = (
         number for number, it in enumerate(getattr(metadata, "input_info", ()))
         if it.mutates_data
@@ -163,12 +176,24 @@ def _static_placeholders():
     return frozenset(getattr(metadata, "static_input_indices", None) or ()).difference(changed)
 
 
-def _compiled(module, example_inputs, *, options, inference):
-    """A function for a graph of ATen operators, whose nodes have their values' types."""
+def _donated_placeholders():
+    """The numbers of inputs of the backward half that nobody reads behind it."""
+    return frozenset(getattr(_metadata(), "bw_donated_idxs", None) or ())
+
+
+def _metadata():
+    """What PyTorch knows of the graph being compiled, if it says."""
+    context = torch._guards.TracingContext.try_get()
+    return None if context is None else context.fw_metadata
+
+
+def _compiled(module, example_inputs, *, options, static=frozenset, donated=frozenset,
+              gradients=False):
+    """A function for a graph of ATen operators, whose nodes have their values' types. ``static`` and
+    ``donated`` give what :func:`compiled_graph` takes."""
     report = Report()
     del example_inputs
-    static = _static_placeholders() if inference else frozenset()
-    made = compiled_graph(module, static, options, report)
+    made = compiled_graph(module, static(), options, report, donated(), gradients)
     _REPORTS.append(report)
 
     def run(arguments):
@@ -181,16 +206,18 @@ def _compiled(module, example_inputs, *, options, inference):
     return run
 
 
-def compiled_graph(module, static, options, report):
+def compiled_graph(module, static, options, report, donated=frozenset(), gradients=False):
     """A function from the list of a graph's inputs to that of its outputs. The inputs of numbers in
-    ``static`` are weights."""
+    ``static`` are weights, those in ``donated`` nobody reads behind a run. Outputs lie in memory as
+    PyTorch has them, or, where they are ``gradients``, as parameters do."""
     started = time.perf_counter()
     drawing = drawing_nodes(module)
     reasons = _unsupported(module, drawing)
     made = (
-        _partitioned(module, static, options, report, reasons, drawing) if reasons or drawing
-        else _Piece(module, static, options, report)
-    )  # fmt: skip
+        _partitioned(module, static, options, report, reasons, drawing, donated)
+        if reasons or drawing
+        else _Piece(module, static, options, report, donated, gradients)
+    )
     report.seconds += time.perf_counter() - started
     return made
 
@@ -248,7 +275,7 @@ def _reason(node):
     return None
 
 
-def _partitioned(module, static, options, report, reasons, drawing):
+def _partitioned(module, static, options, report, reasons, drawing, donated):
     """The graph with what can be compiled in pieces; PyTorch runs the rest, and draws random numbers."""
     from torch.fx.passes.infra.partitioner import CapabilityBasedPartitioner
     from torch.fx.passes.operator_support import OperatorSupportBase
@@ -260,7 +287,9 @@ def _partitioned(module, static, options, report, reasons, drawing):
                 and not writes_back(node))
 
     placeholders = [node.name for node in module.graph.nodes if node.op == "placeholder"]
-    weights = {placeholders[number] for number in static if number < len(placeholders)}
+    weights, donated = (
+        {placeholders[it] for it in numbers if it < len(placeholders)}
+        for numbers in (static, donated))
     report.eager = [(node.name, str(node.target), reason) for node, reason in reasons.items()]
     if report.eager:
         named = "\n".join(f"  {name} ({target}): {why}" for name, target, why in report.eager)
@@ -273,8 +302,10 @@ def _partitioned(module, static, options, report, reasons, drawing):
             continue
         part = getattr(fused, node.target)
         own = frozenset(at for at, it in enumerate(node.args) if it.name in weights)
+        spent = frozenset(
+            at for at, it in enumerate(node.args) if it.name in donated and len(it.users) == 1)
         try:
-            piece = _Piece(part, own, options, report)
+            piece = _Piece(part, own, options, report, donated=spent)
         except Refused as refused:
             report.eager.append((node.target, "partition", str(refused)))
             warnings.warn(f"PyTorch runs {node.target}: {refused}", EagerWarning, stacklevel=2)
@@ -304,25 +335,26 @@ class _PieceModule(torch.nn.Module):
 class _Piece:
     """A graph that compiled code runs. Code is made at the first call, when weights are there."""
 
-    def __init__(self, module, static, options, report):
+    def __init__(self, module, static, options, report, donated=frozenset(), gradients=False):
         self.report, self.options, self.module = report, options, module
-        self.static = static
-        self.trace = Trace(module, static)
+        self.static, self.donated, self.gradients = static, donated, gradients
+        self.trace = Trace(module, static, gradients=gradients)
         report.nodes += self.trace.nodes
         report.pieces += 1
+        report._made.add(self)
         self.native, self.state = None, None
         self.settling = threading.Lock()
 
     def __call__(self, given):
         trace = self.trace
-        weights = [given[it] if isinstance(it, int) else it for it in trace.weights]
+        weights = [given[it] if isinstance(it, int) else it for it, _ in trace.weights]
         try:
             state = [(it.data_ptr(), it._version) for it in weights]
         except RuntimeError:
             # Tensors made under inference_mode do not count their changes: they are inputs.
             self.static, self.native = frozenset(), None
-            self.trace = trace = Trace(self.module)
-            weights = trace.weights
+            self.trace = trace = Trace(self.module, gradients=self.gradients)
+            weights = [tensor for tensor, _ in trace.weights]
             state = None
         if self.native is None or state != self.state:
             with self.settling:
@@ -333,10 +365,12 @@ class _Piece:
             for name, (number, axis) in trace.sources.items()
         }
         inputs = [
-            _array(given[it], trace.dtypes[it]) if isinstance(it, int) else _length(symbols[it[0]])
+            _array(given[it], trace.dtypes[it], trace.orders[it]) if isinstance(it, int)
+            else _length(symbols[it[0]])
             for it in trace.inputs
-        ]
-        outputs = self._updated(given, inputs) if trace.updates else self.native.run(inputs)
+        ]  # fmt: skip
+        changes = trace.updates or self.donated
+        outputs = self._updated(given, inputs) if changes else self.native.run(inputs)
         for name, (number, axis) in trace.found.items():
             symbols[name] = outputs[number].shape[axis]
         for holds, message in trace.checks:
@@ -345,19 +379,23 @@ class _Piece:
         for number, message in trace.asserted:
             if not outputs[number].all():
                 raise RuntimeError(message)
+        made = {}
         return [
-            _tensor(outputs[it[0]], it[1]) if isinstance(it, tuple)
+            _shown(made, outputs, *it) if isinstance(it, tuple)
             else given[it] if isinstance(it, int) else it(symbols)
             for it in trace.outputs
         ]
 
     def _updated(self, given, inputs):
-        """The outputs of a run, those that the graph writes to its inputs being written there."""
+        """The outputs of a run, those that the graph writes to its inputs being written there; memory
+        of inputs that nobody needs goes back to the system."""
         trace = self.trace
         places = {it: place for place, it in enumerate(trace.inputs) if isinstance(it, int)}
+        changed = [*trace.updates, *((number, None) for number in self.donated)]
         pairs = [
-            (places[number], result) for number, result in trace.updates
-            if number in places and _is_shared(given[number], trace.dtypes[number])
+            (places[number], result) for number, result in changed
+            if number in places
+            and _is_shared(given[number], trace.dtypes[number], trace.orders[number])
         ]  # fmt: skip
         outputs = self.native.run_updating(inputs, pairs)
         written = []
@@ -367,7 +405,8 @@ class _Piece:
                 written.append(given[number])
             else:
                 with torch.no_grad():
-                    given[number].copy_(_tensor(array, given[number].dtype))
+                    tensor, order = _tensor(array, given[number].dtype), trace.orders[number]
+                    given[number].copy_(tensor if order is None else tensor.permute(inverse(order)))
         if written:
             torch.autograd.graph.increment_version(written)
         return outputs
@@ -381,7 +420,10 @@ class _Piece:
             self.native.refit()
             self.report.refits += 1
         else:
-            arrays = [(_array(it), stored_name(it.dtype)) for it in weights]
+            arrays = [
+                (_array(it, order=order), stored_name(it.dtype))
+                for it, (_, order) in zip(weights, self.trace.weights)
+            ]
             # A weight that had to be copied does not change where the compiler sees it.
             self.shared = all(
                 array.ctypes.data == it.data_ptr() or it.numel() == 0
@@ -401,9 +443,10 @@ class _Piece:
 _AS_BITS = {torch.bfloat16: torch.uint16}
 
 
-def _array(tensor, dtype=None):
-    """The array that shares a tensor's memory, where that lies row-major and without gaps. What eager
-    nodes give may be of another type than the one that PyTorch traced."""
+def _array(tensor, dtype=None, order=None):
+    """The array that shares a tensor's memory, where that lies row-major and without gaps if its axes
+    are in this order. What eager nodes give may be of another type, and lie in another way, than
+    what PyTorch traced."""
     if not isinstance(tensor, torch.Tensor) or tensor.device.type != "cpu":
         raise TypeError(f"a dense tensor on the CPU is needed, not {type(tensor).__name__}")
     tensor = tensor.detach()
@@ -411,6 +454,8 @@ def _array(tensor, dtype=None):
         tensor = tensor.to(dtype)
     if tensor.is_conj() or tensor.is_neg():
         tensor = tensor.resolve_conj().resolve_neg()
+    if order is not None:
+        tensor = tensor.permute(order)
     if not tensor.is_contiguous():
         tensor = tensor.contiguous()
     if tensor.is_complex():
@@ -421,9 +466,10 @@ def _array(tensor, dtype=None):
     return tensor.numpy()
 
 
-def _is_shared(tensor, dtype):
-    """Whether the array of a tensor is its own memory."""
-    return tensor.dtype == dtype and tensor.is_contiguous() and not (
+def _is_shared(tensor, dtype, order):
+    """Whether the array of a tensor, its axes in this order, is its own memory."""
+    lies = tensor if order is None else tensor.permute(order)
+    return tensor.dtype == dtype and lies.is_contiguous() and not (
         tensor.is_conj() or tensor.is_neg())
 
 
@@ -437,3 +483,17 @@ def _tensor(array, dtype):
     if dtype.is_complex:
         return torch.view_as_complex(tensor)
     return tensor.view(dtype) if dtype in _AS_BITS else tensor
+
+
+def _shown(made, arrays, number, dtype, lies):
+    """A tensor over the memory of an array of results, with its axes in this order, or of this shape,
+    with these steps and this offset. Those of one array count their changes together."""
+    if number not in made:
+        made[number] = _tensor(arrays[number], dtype)
+        if lies is None and not made[number]._is_view():
+            return made[number]
+    tensor = made[number]
+    if lies is not None:
+        tensor = tensor.permute(lies) if isinstance(lies, list) else tensor.as_strided(*lies)
+    # A view may not be written to where gradients are wanted; this is none.
+    return tensor.detach()

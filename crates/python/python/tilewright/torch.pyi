@@ -10,6 +10,8 @@ class Report:
     seconds: float
     compile_seconds: float
     eager: List[Tuple[str, str, str]]
+    @property
+    def arena_bytes(self) -> int: ...
 
 def reports() -> List[Report]: ...
 def backend(
