@@ -126,6 +126,12 @@ impl EngineFile {
         }
     }
 
+    /// The digest of all constants, as it was when they were written.
+    #[must_use]
+    pub fn constants_digest(&self) -> u128 {
+        digest_at(&self.bytes, CONSTANTS_DIGEST)
+    }
+
     /// Bytes of the file.
     #[must_use]
     pub fn len(&self) -> usize {
@@ -144,7 +150,7 @@ impl EngineFile {
     /// `TW0303` if they are not as they were written.
     pub fn check_constants(&self) -> Result<(), Diagnostic> {
         let found = crate::digest(&self.bytes[self.head..]);
-        match digest_at(&self.bytes, CONSTANTS_DIGEST) == found {
+        match self.constants_digest() == found {
             true => Ok(()),
             false => Err(damaged("its constants do not match their digest")),
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{DType, Tensor};
-use tilewright::compiled::{DecoderModel, PAGE_PLACES, Source, compile_source};
+use tilewright::compiled::{DecoderModel, EngineSource, PAGE_PLACES, Source, compile_source};
 use tilewright::{Executable, ModelState, Options};
 
 use crate::together::Together;
@@ -36,13 +36,17 @@ pub struct LanguageModel {
     #[cfg(feature = "grammar")]
     grammar_tokens: crate::grammar::GrammarTokens,
     source: Source,
+    /// What it was loaded of, if not of a model.
+    engine: Option<Arc<EngineSource>>,
     options: Options,
     tokenizer: TextTokenizer,
+    /// What the model says of itself; of an engine without the data of tensors.
     model: Arc<DecoderModel>,
 }
 
 impl LanguageModel {
-    /// Reads and compiles a model: a GGUF file, or a folder as Hugging Face writes it.
+    /// Reads and compiles a model: a GGUF file, or a folder as Hugging Face writes it; or loads an
+    /// engine file that [`Self::save`] has written.
     ///
     /// # Errors
     /// `TW0303` and the like for files that cannot be read; `TW0103` for one that is no language
@@ -50,15 +54,22 @@ impl LanguageModel {
     pub fn read(path: impl AsRef<Path>, options: &Options) -> Result<LanguageModel> {
         let path = path.as_ref();
         let source = Source::read(path, &options.limits)?;
-        let Source::Decoder(model) = &source else {
-            let message = "there is no language model in GGUF, or in a safetensors folder";
-            return Err(Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
-                .at(path.display().to_string())
-                .because("a text is generated with the tokenizer that such a model holds")
-                .remedy("convert the model to GGUF, or run it with `tilewright run`")
-                .into());
+        let engine = match &source {
+            Source::Engine(engine) => Some(engine.clone()),
+            _ => None,
         };
-        let model = model.clone();
+        let model = match (&source, engine.as_ref().and_then(|engine| engine.beside())) {
+            (Source::Decoder(model), _) => model.clone(),
+            (_, Some(head)) => Arc::new(DecoderModel::read_head(&head, &options.limits)?),
+            (_, None) => {
+                let message = "there is no language model in GGUF, or in a safetensors folder";
+                return Err(Diagnostic::error(codes::UNSUPPORTED_OPERATOR, message)
+                    .at(path.display().to_string())
+                    .because("a text is generated with the tokenizer that such a model holds")
+                    .remedy("convert the model to GGUF, or run it with `tilewright run`")
+                    .into());
+            }
+        };
         let tokenizer = TextTokenizer::of(model.file())?;
         if tokenizer.len() > model.vocabulary() {
             let (tokens, rows) = (tokenizer.len(), model.vocabulary());
@@ -71,7 +82,7 @@ impl LanguageModel {
         let mut options = options.clone();
         options.updates = updates(&source, &options)?;
         // Where bytes are multiplied, products of many tokens read weights as those of one do.
-        let is_shared = options.target.resolve()?.multiplies_bytes();
+        let is_shared = engine.is_some() || options.target.resolve()?.multiplies_bytes();
         let (one, many) = match is_shared {
             true => {
                 let shared = Arc::new(compile_source(source.clone(), &options)?);
@@ -82,10 +93,15 @@ impl LanguageModel {
                 (Arc::new(compile_source(source.clone(), &single)?), None)
             }
         };
+        if engine.is_some() {
+            // What numbers depend on was said when the engine was made.
+            options = one.options().clone();
+        }
         let (many, together) = (Mutex::new(many), Together::default());
         Ok(LanguageModel {
             one,
             many,
+            engine,
             together,
             #[cfg(feature = "grammar")]
             grammar_tokens: crate::grammar::GrammarTokens::default(),
@@ -94,6 +110,42 @@ impl LanguageModel {
             tokenizer,
             model,
         })
+    }
+
+    /// Saves what has been compiled as an engine file, which [`Self::read`] takes: it is mapped,
+    /// and nothing is compiled. Code for texts of up to so many tokens goes along; that for longer
+    /// ones and for guesses is made when it is met. Texts of an engine take turns.
+    ///
+    /// # Errors
+    /// `TW0305` for a target that does not multiply bytes, on which weights are read in two ways;
+    /// `TW0301` for a file that cannot be written.
+    pub fn save(&self, path: impl AsRef<Path>, tokens: usize) -> Result<()> {
+        let many = self.many.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if !many.is_some_and(|many| Arc::ptr_eq(&many, &self.one)) {
+            let message = "the language model cannot become an engine file";
+            return Err(Diagnostic::error(codes::NOT_IN_ENGINE, message)
+                .at(format!("target {}", self.one.target().name))
+                .because("without products of bytes, prompts read other weights than tokens do")
+                .remedy("start from the model file, or compile for x86-64-v4 on such a machine")
+                .into());
+        }
+        let mut before = 0;
+        while before < tokens.max(1) {
+            // Room for as many pages as a run sees of a text that may grow on.
+            let room = before.saturating_add(TextContext::LONGEST_RUN).saturating_mul(2);
+            let mut context = self.context(room)?;
+            for count in RUNS {
+                context.tokens = vec![0; before];
+                context.run(&vec![0; count], count, false, "logits")?;
+            }
+            before = (2 * before).max(PAGE_PLACES);
+        }
+        self.one.save_with(path, self.model.head())
+    }
+
+    /// A digest of the weights of an engine, if the model was loaded of one.
+    pub(crate) fn engine_digest(&self) -> Option<u128> {
+        self.engine.as_ref().map(|engine| engine.constants_digest())
     }
 
     /// The tokenizer.

@@ -46,6 +46,7 @@ impl LanguageModel {
             bytes.extend(&data[..data.len().min(SAMPLE)]);
             bytes.extend(&data[data.len().saturating_sub(SAMPLE)..]);
         }
+        bytes.extend(self.engine_digest().into_iter().flat_map(u128::to_le_bytes));
         engine::digest(&bytes)
     }
 

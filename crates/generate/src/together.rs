@@ -143,7 +143,9 @@ impl LanguageModel {
                 let own = &rest[..*count];
                 own.iter().map(needed).max() <= own.iter().map(room).min()
             };
-            let most = rest.len().min(TEXTS[TEXTS.len() - 1]);
+            // Of an engine's model nothing is there that code for several texts could be made of.
+            let together = if self.engine_digest().is_some() { 1 } else { TEXTS[TEXTS.len() - 1] };
+            let most = rest.len().min(together);
             let count = (1..=most).rev().find(fits).unwrap_or(1);
             let (now, behind) = rest.split_at(count);
             let mut own: Vec<(&mut TextContext<'_>, u32)> = now

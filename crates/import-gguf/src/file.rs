@@ -94,6 +94,11 @@ impl TensorEntry {
         &self.bytes
     }
 
+    /// Whether it is of a model whose data was left out.
+    pub(crate) fn lacks_data(&self) -> bool {
+        self.bytes.is_empty() && !self.shape.contains(&0)
+    }
+
     /// The bytes of its data.
     #[must_use]
     pub fn byte_count(&self) -> usize {
@@ -144,7 +149,18 @@ impl ModelFile {
     /// # Errors
     /// `TW0120` for what is damaged, cut off or of a version or format that is not known; limits.
     pub fn read(bytes: Bytes, limits: &Limits) -> Accepted<ModelFile> {
-        let mut reader = Reader { bytes: &bytes, at: 0, nesting: limits.nesting };
+        let DescribedFile { version, metadata, entries, data, alignment } =
+            ModelFile::described(&bytes, limits)?;
+        let tensors = placed(entries, data, alignment, &bytes)?;
+        Ok(ModelFile { origin: ModelOrigin::Gguf, version, metadata, tensors })
+    }
+
+    /// What the bytes of a file say before the data of tensors.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub(crate) fn described(bytes: &Bytes, limits: &Limits) -> Accepted<DescribedFile> {
+        let mut reader = Reader { bytes, at: 0, nesting: limits.nesting };
         if reader.take(IDENTIFIER.len() as u64)?[..] != *IDENTIFIER {
             return Err(damaged("it does not begin with the identifier `GGUF`"));
         }
@@ -182,8 +198,18 @@ impl ModelFile {
             entries.push(reader.entry(limits)?);
         }
         let data = (reader.at as u64).next_multiple_of(alignment);
-        let tensors = placed(entries, data, alignment, &bytes)?;
-        Ok(ModelFile { origin: ModelOrigin::Gguf, version, metadata, tensors })
+        Ok(DescribedFile { version, metadata, entries, data, alignment })
+    }
+
+    /// The bytes of a number or a truth value of a type of the format.
+    pub(crate) fn number_bytes(kind: u32) -> Option<usize> {
+        match kind {
+            0 | 1 | 7 => Some(1),
+            2 | 3 => Some(2),
+            4..=6 => Some(4),
+            10..=12 => Some(8),
+            _ => None,
+        }
     }
 
     /// The value of a key that is an integer.
@@ -276,6 +302,16 @@ impl ModelFile {
             Some(_) => Err(damaged(format!("the key \"{key}\" is no array of numbers"))),
         }
     }
+}
+
+/// What a file says before the data of tensors.
+pub(crate) struct DescribedFile {
+    pub(crate) version: u32,
+    pub(crate) metadata: BTreeMap<String, MetadataValue>,
+    pub(crate) entries: Vec<Described>,
+    /// Where the data begins, and at multiples of what tensors do.
+    data: u64,
+    alignment: u64,
 }
 
 /// What the file says of a tensor before its data.
@@ -422,10 +458,6 @@ impl Reader<'_> {
         let kind = self.u32()?;
         let count = self.u64()?;
         let size = match kind {
-            0 | 1 | 7 => 1,
-            2 | 3 => 2,
-            4..=6 => 4,
-            10..=12 => 8,
             8 => {
                 self.fits(count, 8, "texts")?;
                 let texts = (0..count).map(|_| self.text());
@@ -444,7 +476,10 @@ impl Reader<'_> {
                 self.nesting += 1;
                 return Ok(MetadataArray::Arrays(arrays));
             }
-            other => return Err(damaged(format!("an array of the unknown type {other}"))),
+            other => {
+                let unknown = || damaged(format!("an array of the unknown type {other}"));
+                ModelFile::number_bytes(other).ok_or_else(unknown)? as u64
+            }
         };
         self.fits(count, size, "numbers")?;
         Ok(MetadataArray::Numbers { kind, bytes: self.take(count * size)? })

@@ -19,7 +19,7 @@ pub(crate) struct BlockFormat {
     /// Its name in the ggml project.
     pub(crate) name: &'static str,
     /// Its number in files.
-    code: u32,
+    pub(crate) code: u32,
     /// The elements of a block, which lie in a row.
     pub(crate) elements: usize,
     /// The bytes of a block.

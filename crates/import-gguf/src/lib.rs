@@ -1,7 +1,8 @@
 //! GGUF files and safetensors folders of language models to graph functions.
 //!
 //! `file.rs` makes plain data of a GGUF file, `folder.rs` the same of a folder as Hugging Face
-//! writes it, whose tensors `safetensors.rs` reads; `formats.rs` has a row a format of blocks, and
+//! writes it, whose tensors `safetensors.rs` reads, and `head.rs` bytes of it again, without the
+//! data of tensors; `formats.rs` has a row a format of blocks, and
 //! what the bytes of a block stand for as primitives; `configuration.rs` reads what keys say of a
 //! model, and `architectures/` has a function an architecture, which writes the model with the
 //! parts in `decoder.rs`, and a row a name that files use.
@@ -21,6 +22,7 @@ mod decoder;
 mod file;
 mod folder;
 mod formats;
+mod head;
 mod model;
 mod safetensors;
 

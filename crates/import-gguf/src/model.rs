@@ -13,7 +13,7 @@ use tensor::{DType, Kind};
 use crate::architectures;
 use crate::configuration::Configuration;
 use crate::decoder::{Decoder, KeptPart, unknown_architecture};
-use crate::file::{MetadataValue, ModelFile};
+use crate::file::{MetadataValue, ModelFile, damaged};
 use crate::folder;
 
 /// Places of a page of keys and values: what a head has there lies in one piece, long enough for
@@ -71,6 +71,21 @@ impl DecoderModel {
         Ok(DecoderModel { file: Arc::new(file), shape, texts: 1 })
     }
 
+    /// All of the model but the data of its tensors, for [`Self::read_head`].
+    #[must_use]
+    pub fn head(&self) -> Vec<u8> {
+        self.file.head()
+    }
+
+    /// A model of what [`Self::head`] gave: its tokenizer and what it says of itself. Its tensors
+    /// have no data, so it is not to be imported.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn read_head(head: &Bytes, limits: &Limits) -> Result<DecoderModel> {
+        DecoderModel::of(ModelFile::read_head(head, limits)?)
+    }
+
     /// The same model for runs of several texts, a token of each: products read weights once for
     /// all, and each text attends to what is kept of it. [`Self::import`] has the inputs.
     #[must_use]
@@ -122,6 +137,9 @@ impl DecoderModel {
     /// # Errors
     /// Options that do not fit; an architecture that is not known, or tensors that do not fit it.
     pub fn import(&self, options: &ImportOptions) -> Result<Imported> {
+        if self.file.tensors.values().any(|tensor| tensor.lacks_data()) {
+            return Err(damaged("nothing is there of the data of its tensors").into());
+        }
         let name = self.shape.architecture.as_str();
         let Some(write) = architectures::find(name) else {
             let known: Vec<&str> = architectures::ARCHITECTURES.iter().map(|row| row.0).collect();

@@ -1,6 +1,7 @@
 //! Files that are cut off, damaged, or say what cannot be: refused, and nothing else.
 
 use base::Limits;
+use front::ImportOptions;
 use import_gguf::{DecoderModel, ModelFile};
 
 const RECORDED: &[u8] = include_bytes!("formats.gguf");
@@ -113,4 +114,23 @@ fn tensors_that_lie_elsewhere_are_refused() {
     check(&with_tensor(&[1; 5], 0, 0, 32), "5 axes");
     check(&with_tensor(&[1 << 40, 1 << 40], 0, 0, 32), "its shape is");
     check(&with_tensor(&[1 << 40], 0, 0, 32), "elements");
+}
+
+#[test]
+fn what_a_model_says_of_itself_is_kept_without_its_data() {
+    let limits = Limits::default();
+    let model = DecoderModel::read(TINY.to_vec().into(), &limits).expect("a model");
+    let head = model.head();
+    let again = DecoderModel::read_head(&head.clone().into(), &limits).expect("its head");
+    assert!(head.len() + 1000 < TINY.len(), "{} bytes of {}", head.len(), TINY.len());
+    assert_eq!(again.file().metadata, model.file().metadata);
+    assert_eq!(again.file().origin, model.file().origin);
+    assert_eq!((again.vocabulary(), again.context()), (model.vocabulary(), model.context()));
+    assert_eq!(again.parameters().0, model.parameters().0);
+    assert_eq!(again.head(), head);
+    assert!(again.import(&ImportOptions::default()).is_err(), "it has no data");
+    for length in (0..head.len()).step_by(7) {
+        let cut = head[..length].to_vec().into();
+        assert!(DecoderModel::read_head(&cut, &limits).is_err(), "the first {length} bytes");
+    }
 }

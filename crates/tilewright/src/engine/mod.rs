@@ -28,6 +28,7 @@ pub use refit::refit_engine;
 
 use std::path::PathBuf;
 
+use bytes::Bytes;
 use engine::EngineFile;
 use front::{ModelInfo, Port};
 
@@ -51,6 +52,8 @@ mod section {
     pub(super) const KEY: u64 = 7;
     /// What tells another model of the same graph, if such can be taken: [`super::refit`].
     pub(super) const SAME_MODEL: u64 = 8;
+    /// What whoever saved the engine wants to find beside it: of a language model its tokenizer.
+    pub(super) const BESIDE: u64 = 9;
 }
 
 /// An engine file as a source of an executable.
@@ -98,6 +101,19 @@ impl EngineSource {
         rest.dims.retain(|name, extent| of.dims.get(name) != Some(extent));
         rest.input_shapes.retain(|name, shape| of.input_shapes.get(name) != Some(shape));
         rest
+    }
+
+    /// What [`Executable::save_with`](crate::Executable::save_with) was given, if it was given
+    /// something.
+    #[must_use]
+    pub fn beside(&self) -> Option<Bytes> {
+        self.file.optional_section(section::BESIDE)
+    }
+
+    /// A digest of all constants, as it was when the file was written.
+    #[must_use]
+    pub fn constants_digest(&self) -> u128 {
+        self.file.constants_digest()
     }
 
     /// Reads all constants and compares them with the digest of when they were written.

@@ -40,8 +40,26 @@ impl Executable {
     /// `TW0301` for a file that cannot be written; `TW0305` for what would have to be imported anew
     /// and is no file of ONNX.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.saved_with(path.as_ref(), None)
+    }
+
+    /// As [`Self::save`], with bytes of the caller's beside what is saved, which
+    /// `EngineSource::beside` gives back: what it takes to use the model, and is no part of it.
+    ///
+    /// # Errors
+    /// As [`Self::save`].
+    pub fn save_with(&self, path: impl AsRef<Path>, beside: Vec<u8>) -> Result<()> {
+        self.saved_with(path.as_ref(), Some(beside))
+    }
+
+    fn saved_with(&self, path: &Path, mut beside: Option<Vec<u8>>) -> Result<()> {
         let mut files = StagedFiles::new();
-        self.with_draft(&mut |draft| files.write(&path, |file| draft.write(file)))?;
+        self.with_draft(&mut |draft| {
+            if let Some(beside) = beside.take() {
+                draft.section(section::BESIDE, beside);
+            }
+            files.write(path, |file| draft.write(file))
+        })?;
         files.commit()
     }
 
