@@ -9,7 +9,8 @@ use inspect::LibraryChoice;
 use proptest::prelude::*;
 use tensor::{DType, Tensor, compare};
 use testkit::{
-    GraphOptions, GraphSample, counted, graph_samples, has_c_compiler, quantised_samples, reduce,
+    GraphOptions, GraphSample, blocked_samples, counted, graph_samples, has_c_compiler,
+    quantised_samples, reduce,
 };
 use tilewright::compiled::Source;
 use tilewright::{ArtifactOptions, Options, TargetChoice, Value};
@@ -110,6 +111,23 @@ fn wrong_without(sample: &GraphSample, disabled: &[&str]) -> Said {
         return Err("the integers differ".to_owned());
     }
     Ok(!of_targets.is_empty())
+}
+
+/// A sample with weights in blocks: targets that multiply bytes take floats as three each.
+fn wrong_in_blocks(sample: &GraphSample) -> Said {
+    let expected = evaluated(sample)?;
+    let mut says = false;
+    for target in ["x86-64-v3", "x86-64-v4", "x86-64-v4-bf16"] {
+        let Some(results) = on_target(sample, target, &[])? else { continue };
+        for (result, expected) in results.iter().zip(&expected) {
+            let comparison = compare(result, expected, 0.0, 0.0);
+            if comparison.relative_l2 > 1e-5 {
+                return Err(format!("{target}: {comparison}"));
+            }
+        }
+        says = true;
+    }
+    Ok(says)
 }
 
 /// What results say that are there.
@@ -382,6 +400,14 @@ fn quantised_models_in_machine_code() {
     if runs_here() {
         let samples = quantised_samples(12);
         counted(config(40), LEAST_SHARE, samples, |it| check(&it, wrong_in_direct_sums));
+    }
+}
+
+#[test]
+fn weights_in_blocks_in_machine_code() {
+    if runs_here() {
+        let samples = blocked_samples(3);
+        counted(config(40), LEAST_SHARE, samples, |it| check(&it, wrong_in_blocks));
     }
 }
 

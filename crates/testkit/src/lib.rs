@@ -5,6 +5,7 @@
 //! of the same program, so shrinking the size shrinks the program.
 
 mod allocations;
+mod blocks;
 mod c_program;
 mod counted;
 mod folder;
@@ -16,6 +17,7 @@ mod quantised;
 mod reduce;
 
 pub use allocations::{BoundedAllocator, CountingAllocator};
+pub use blocks::{blocked_graph, blocked_samples};
 pub use c_program::{build_c_program, has_c_compiler, run_c_program};
 pub use counted::{counted, demand_share, first_seed};
 pub use folder::Folder;

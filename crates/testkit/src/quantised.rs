@@ -691,24 +691,35 @@ impl Growth {
         for (name, shape) in &self.sums {
             let _ = writeln!(self.text, "output {name}: i32{}", list(shape));
         }
-        let mut parser = Parser::new(&self.text);
-        let mut model = match onnx_text::parse_model(&mut parser) {
-            Ok(model) => model,
-            Err(error) => panic!("{error}\n{}", self.text),
-        };
-        if let Some(graph) = &mut model.graph {
-            let constants = self.constants.iter();
-            graph.initializer =
-                constants.map(|(name, it)| import_onnx::tensor_proto(name, it)).collect();
-        }
-        let module = import_bytes(model.encode_to_vec().into(), &ImportOptions::default());
-        let module = match module {
-            Ok(module) => module,
-            Err(found) => panic!("{found}\n{}", self.text),
-        };
-        let function = module.functions.values().next().map(|it| it.as_ref().clone());
-        let constants = module.constants.values().map(|constant| constant.tensor.clone()).collect();
-        let function = function.unwrap_or_else(|| graph::Function::new("nothing"));
-        GraphSample { function, constants, inputs: self.inputs }
+        sample_of_text(&self.text, &self.constants, self.inputs)
     }
+}
+
+/// The sample of a model as text, with its constants and inputs.
+///
+/// # Panics
+/// If it is no such text, or the importer refuses the model.
+pub(crate) fn sample_of_text(
+    text: &str,
+    constants: &[(String, Tensor)],
+    inputs: Vec<Tensor>,
+) -> GraphSample {
+    let mut model = match onnx_text::parse_model(&mut Parser::new(text)) {
+        Ok(model) => model,
+        Err(error) => panic!("{error}\n{text}"),
+    };
+    if let Some(graph) = &mut model.graph {
+        let constants = constants.iter();
+        graph.initializer =
+            constants.map(|(name, it)| import_onnx::tensor_proto(name, it)).collect();
+    }
+    let module = import_bytes(model.encode_to_vec().into(), &ImportOptions::default());
+    let module = match module {
+        Ok(module) => module,
+        Err(found) => panic!("{found}\n{text}"),
+    };
+    let function = module.functions.values().next().map(|it| it.as_ref().clone());
+    let constants = module.constants.values().map(|constant| constant.tensor.clone()).collect();
+    let function = function.unwrap_or_else(|| graph::Function::new("nothing"));
+    GraphSample { function, constants, inputs }
 }
