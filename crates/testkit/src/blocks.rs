@@ -66,8 +66,8 @@ pub fn blocked_graph(seed: u64, products: usize) -> GraphSample {
         let level = if below(3) == 0 { 4 } else { 0 };
         let _ = writeln!(
             text,
-            "y{number} = \"com.microsoft\" MatMulNBits({}) {{K = {depth}, N = {columns}, bits = {bits}, \
-             block_size = {block}, accuracy_level = {level}}}",
+            "y{number} = \"com.microsoft\" MatMulNBits({}) {{K = {depth}, N = {columns}, \
+             bits = {bits}, block_size = {block}, accuracy_level = {level}}}",
             operands.join(", ")
         );
         last = format!("y{number}");
