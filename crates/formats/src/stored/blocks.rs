@@ -7,8 +7,8 @@
 //!
 //! Numbers that are no such integers are made some: each block of them is
 //! written as 23 bits and a sign, times a scale, cut into three bytes, and each of the bytes has a
-//! sum of its own. What is lost is at most 2^-22 of a block's largest number. The three are joined
-//! first, so zero points, scales and shifts meet one number a block.
+//! sum of its own. What is lost is at most 2^-22 of a block's largest number. Zero points are taken
+//! from the three sums; then they are joined, so scales and shifts meet one number a block.
 //!
 //! The bytes of a number's limbs lie side by side for each block: what a tile of rows reads of one
 //! is then one piece of memory a row, however long rows are.
@@ -74,13 +74,14 @@ struct Points {
 }
 
 impl Points {
-    /// Takes from sums of this shape so many times those of the data, which have these of the axes.
+    /// Takes from sums of this shape, in which limbs have an axis or not, so many times those of the
+    /// data, which have these of the axes.
     fn taken_from(
         &self,
         rewriter: &mut Rewriter<'_>,
         sums: ValueId,
         (data, axes): (ValueId, &[usize]),
-        shape: &[Expr],
+        (shape, limb): (&[Expr], Option<usize>),
     ) -> Built {
         let builder = &mut rewriter.builder;
         let dtype = builder.dtype(sums)?;
@@ -91,6 +92,9 @@ impl Points {
                 if self.known != 0 {
                     each = builder.map_broadcast(ScalarFunction::Add, &[each, known])?;
                 }
+                // Limbs have one zero point.
+                let own = (0..shape.len()).filter(|axis| Some(*axis) != limb);
+                let each = builder.broadcast(each, shape, &own.collect::<Vec<_>>())?;
                 let data = builder.broadcast(data, shape, axes)?;
                 builder.map(ScalarFunction::Mul, &[each, data])?
             }
@@ -310,10 +314,10 @@ impl Stored {
             (sums, every) = joined(rewriter, &parts, (sums, &every))?;
             shape = parts.shape();
         }
-        // What is known is taken from whole numbers, as long as nothing is rounded.
-        let exact = points.as_ref().filter(|points| is_joined || points.each.is_none());
-        if let Some(points) = exact {
-            sums = points.taken_from(rewriter, sums, (of, &axes), &shape)?;
+        // What is taken from the weights is taken from whole numbers: nothing is rounded before.
+        if let Some(points) = &points {
+            let limb = parts.joined.filter(|_| !is_joined);
+            sums = points.taken_from(rewriter, sums, (of, &axes), (&shape, limb))?;
         }
         sums = rewriter.builder.cast(sums, DType::F32)?;
         factors = rewriter.builder.broadcast(factors, &shape[..], &axes)?;
@@ -321,10 +325,6 @@ impl Stored {
         if !is_joined {
             // Limbs are joined before anything else is done to a block, which is then done once.
             (sums, _) = joined(rewriter, &parts, (sums, &every))?;
-        }
-        if let Some(points) = points.as_ref().filter(|_| exact.is_none()) {
-            let (numbers, axes) = &numbers;
-            sums = points.taken_from(rewriter, sums, (*numbers, axes), &parts.shape())?;
         }
         for scale in &self.found.scales {
             let of = rewriter.get(scale.value);
