@@ -113,7 +113,8 @@ fn wrong_without(sample: &GraphSample, disabled: &[&str]) -> Said {
     Ok(!of_targets.is_empty())
 }
 
-/// A sample with weights in blocks: targets that multiply bytes take floats as three each.
+/// A sample with weights in blocks: targets that multiply bytes take floats as three each, and what
+/// a product is off by the next may make more of, where its terms cancel.
 fn wrong_in_blocks(sample: &GraphSample) -> Said {
     let expected = evaluated(sample)?;
     let mut says = false;
@@ -121,7 +122,7 @@ fn wrong_in_blocks(sample: &GraphSample) -> Said {
         let Some(results) = on_target(sample, target, &[])? else { continue };
         for (result, expected) in results.iter().zip(&expected) {
             let comparison = compare(result, expected, 0.0, 0.0);
-            if comparison.relative_l2 > 1e-5 {
+            if comparison.relative_l2 > 1e-4 {
                 return Err(format!("{target}: {comparison}"));
             }
         }

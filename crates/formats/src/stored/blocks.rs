@@ -74,8 +74,8 @@ struct Points {
 }
 
 impl Points {
-    /// Takes from sums of this shape, in which limbs have an axis or not, so many times those of the
-    /// data, which have these of the axes.
+    /// Takes from sums of this shape, in which limbs have an axis or not, so many times those of
+    /// the data, which have these of the axes.
     fn taken_from(
         &self,
         rewriter: &mut Rewriter<'_>,
