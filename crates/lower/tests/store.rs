@@ -55,3 +55,20 @@ fn a_store_holds_on_to_nothing() {
     drop(first);
     assert!(kept.upgrade().is_none());
 }
+
+/// While two hold it, and until the last of them is gone.
+#[test]
+fn a_store_that_is_held_keeps_what_is_added() {
+    let store = Arc::new(KernelStore::default());
+    let holds = [store.hold(), store.hold()];
+    let (_, first) = lowered(5, Some(store.clone()));
+    let kept = Arc::downgrade(first.kernels[1].stored.as_ref().expect("there is a store"));
+    drop(first);
+    let [one, other] = holds;
+    drop(one);
+    let (_, second) = lowered(7, Some(store.clone()));
+    let again = second.kernels[1].stored.clone().expect("there is a store");
+    assert!(kept.upgrade().is_some_and(|kept| Arc::ptr_eq(&kept, &again)));
+    drop((second, again, other));
+    assert!(kept.upgrade().is_none());
+}

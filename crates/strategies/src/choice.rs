@@ -488,7 +488,7 @@ fn rows_kept(
     along: &[Motion],
 ) -> Option<i64> {
     let machine = &target.machine;
-    let ways = machine.l1.bytes as i64 / machine.set_bytes;
+    let ways = machine.ways() as i64;
     let of = |(access, motion): (&Access, &Motion)| {
         let Motion::Steady { stride, block: None } = access.motion(row) else { return None };
         let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;

@@ -21,9 +21,6 @@ use crate::naive::index::{extents, strides};
 /// Lines of the gap behind a row: they come in pairs.
 const GAP_LINES: i64 = 2;
 
-/// Rows that the first-level cache keeps a line each of, wherever they lie.
-const FEW_ROWS: i64 = 8;
-
 /// Fills in the homes of stored values, for a machine.
 pub(super) fn place(
     function: &Function,
@@ -104,7 +101,8 @@ fn put_gaps(
     }
     let rows: i64 = extents[..last].iter().product();
     let row_bytes = extents[last] * bytes as i64;
-    let conflict = row_bytes > 0 && row_bytes % machine.set_bytes == 0 && rows > FEW_ROWS;
+    let conflict =
+        row_bytes > 0 && row_bytes % machine.set_bytes == 0 && rows as f64 > machine.ways();
     if !conflict || !readers.iter().any(|&reader| sums_along_rows(function, reader)) {
         return;
     }
