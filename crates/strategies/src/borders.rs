@@ -19,13 +19,12 @@
 
 use backend::Target;
 use loops::visit::{walk, walk_values};
-use loops::{Comparison, Condition, Kernel, Loop, LoopKind, Stmt};
+use loops::{Kernel, Loop, LoopKind, Stmt};
 use schedule::Schedule;
-use sym::SymbolId;
 
 use crate::cost::Cost;
 use crate::hand::Hand;
-use crate::structure::walk_conditions;
+use crate::structure::changes;
 
 /// Values in the body of a loop that is cut, at most: each part has code of its own.
 const MOST_VALUES: usize = 24;
@@ -67,11 +66,7 @@ fn next_cut(kernel: &Kernel) -> Option<(String, i64)> {
 /// After how many turns of a loop that may be cut the first of its conditions changes.
 fn first_change(own: &Loop) -> Option<i64> {
     let extent = own.extent.as_constant().filter(|_| own.kind == LoopKind::Serial)?;
-    let mut first = extent;
-    walk_conditions(&own.body, &mut |condition| {
-        let changes = changes(condition, own.variable).into_iter().flatten();
-        first = changes.filter(|at| *at > 0).fold(first, i64::min);
-    });
+    let first = changes(&own.body, own.variable).into_iter().find(|at| *at > 0)?;
     (first < extent && is_small(&own.body)).then_some(first)
 }
 
@@ -87,26 +82,4 @@ fn is_small(block: &[Stmt]) -> bool {
         _ => {}
     });
     plain && values <= MOST_VALUES
-}
-
-/// The values of a variable from which on a condition on it alone has another truth than before.
-fn changes(condition: &Condition, variable: SymbolId) -> [Option<i64>; 2] {
-    let difference = &condition.left - &condition.right;
-    let coefficient = match difference.terms() {
-        [term] if term.as_symbol() == Some(variable) => term.coefficient(),
-        _ => return [None; 2],
-    };
-    let Some(by) = coefficient.checked_abs() else { return [None; 2] };
-    let Some(limit) = difference.constant_part().checked_mul(-coefficient.signum()) else {
-        return [None; 2];
-    };
-    // The variable is compared with the quotient of these.
-    let (floor, whole) = (limit.div_euclid(by), limit.rem_euclid(by) == 0);
-    let past = if whole { floor } else { floor + 1 };
-    match condition.comparison {
-        Comparison::Less => [Some(if coefficient > 0 { past } else { floor + 1 }), None],
-        Comparison::LessEqual => [Some(if coefficient > 0 { floor + 1 } else { past }), None],
-        Comparison::Equal | Comparison::NotEqual if whole => [Some(floor), Some(floor + 1)],
-        Comparison::Equal | Comparison::NotEqual => [None; 2],
-    }
 }

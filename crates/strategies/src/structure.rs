@@ -444,23 +444,35 @@ pub(super) fn period(block: &[Stmt], variable: SymbolId) -> i64 {
 pub(super) fn changes(block: &[Stmt], variable: SymbolId) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
     walk_conditions(block, &mut |condition| {
-        // Whether `step * variable + constant` is below a limit.
-        let difference = condition.left.clone() - &condition.right;
-        let limit = match condition.comparison {
-            Comparison::Less => 0,
-            Comparison::LessEqual => 1,
-            Comparison::Equal | Comparison::NotEqual => return,
-        };
-        let Some(step @ (-1 | 1)) = difference.linear_coefficient(variable) else { return };
-        let rest = difference - Expr::symbol(variable) * step;
-        let Some(constant) = rest.as_constant() else { return };
-        found.insert(if step == 1 { limit - constant } else { constant - limit + 1 });
+        found.extend(changes_of(condition, variable).into_iter().flatten());
     });
     found
 }
 
+/// The values of a variable from which on a condition on it alone has another truth than before.
+fn changes_of(condition: &Condition, variable: SymbolId) -> [Option<i64>; 2] {
+    let difference = &condition.left - &condition.right;
+    let coefficient = match difference.terms() {
+        [term] if term.as_symbol() == Some(variable) => term.coefficient(),
+        _ => return [None; 2],
+    };
+    let Some(by) = coefficient.checked_abs() else { return [None; 2] };
+    let Some(limit) = difference.constant_part().checked_mul(-coefficient.signum()) else {
+        return [None; 2];
+    };
+    // The variable is compared with the quotient of these.
+    let (floor, whole) = (limit.div_euclid(by), limit.rem_euclid(by) == 0);
+    let past = if whole { floor } else { floor + 1 };
+    match condition.comparison {
+        Comparison::Less => [Some(if coefficient > 0 { past } else { floor + 1 }), None],
+        Comparison::LessEqual => [Some(if coefficient > 0 { floor + 1 } else { past }), None],
+        Comparison::Equal | Comparison::NotEqual if whole => [Some(floor), Some(floor + 1)],
+        Comparison::Equal | Comparison::NotEqual => [None; 2],
+    }
+}
+
 /// Visits all conditions in a block, of statements and of values.
-pub(super) fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
+fn walk_conditions(block: &[Stmt], visit: &mut dyn FnMut(&Condition)) {
     walk(block, &mut |stmt| {
         if let Stmt::If { conditions, .. } = stmt {
             conditions.iter().for_each(&mut *visit);
