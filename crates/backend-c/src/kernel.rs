@@ -369,6 +369,8 @@ impl Writer<'_> {
             Stmt::Reduce { buffer, index, reduction, value } => {
                 self.reduce(*buffer, index, *reduction, value);
             }
+            // C99 has no word for it.
+            Stmt::Prefetch { .. } => {}
             Stmt::If { conditions, then, otherwise } => {
                 let (context, helpers) = self.context();
                 let test = context.conditions(helpers, conditions);

@@ -117,6 +117,7 @@ impl Writer<'_> {
                 let from = self.apply(function, dtype, &operands);
                 self.store(*buffer, index, from);
             }
+            Stmt::Prefetch { .. } => {}
             Stmt::If { conditions, then, otherwise } => {
                 let sides = [then, otherwise];
                 self.either(conditions, &mut |writer, side| writer.block(sides[side]));

@@ -37,6 +37,7 @@ mod statement;
 mod strided;
 mod tidy;
 mod transpose;
+mod turns;
 mod value;
 mod wrapped;
 
@@ -59,6 +60,7 @@ use instruction::Use;
 use memory::Loaded;
 use plan::Plan;
 use transpose::{Block, Waiting, WrittenOut};
+use turns::Turns;
 use value::{Evaluated, Held};
 
 /// A selected kernel.
@@ -108,6 +110,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa, want_statements: bool) -> base::
         blocks: Vec::new(),
         written_out: Vec::new(),
         waiting: Vec::new(),
+        turns: Turns::default(),
         most_loaded,
         statements: if want_statements { numbered(kernel) } else { FxHashMap::default() },
     };
@@ -190,6 +193,8 @@ struct Selector<'a> {
     written_out: Vec<WrittenOut>,
     /// Stores that wait for the other columns of their block.
     waiting: Vec<Waiting>,
+    /// The turns of the loops around that are being written out.
+    turns: Turns,
     most_loaded: usize,
     /// The numbers of statements, where they are asked for.
     statements: FxHashMap<*const Stmt, u32>,

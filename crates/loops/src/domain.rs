@@ -423,7 +423,8 @@ fn walk_block<'a>(
                 walk_block(setup, domain, visit);
                 walk_block(body, domain, visit);
             }
-            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } | Stmt::Prefetch { .. } => {
+            }
         }
     }
 }

@@ -159,6 +159,14 @@ pub enum Stmt {
         /// Of the buffer's element type.
         value: ScalarExpr,
     },
+    /// A hint, for speed alone: an element of a parameter that is read will soon be wanted. It may
+    /// lie outside of the buffer.
+    Prefetch {
+        /// The parameter.
+        buffer: BufferId,
+        /// One expression an axis.
+        index: Vec<Expr>,
+    },
     /// Runs `then` if all conditions hold, else `otherwise`.
     If {
         /// A conjunction.

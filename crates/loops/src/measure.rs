@@ -177,6 +177,7 @@ fn statement_operations(kernel: &Kernel, stmt: &Stmt, ranges: &mut Ranges) -> Ex
         }
         Stmt::Let { value, .. } | Stmt::Store { value, .. } => of_value(value),
         Stmt::Reduce { value, .. } => of_value(value) + 1,
+        Stmt::Prefetch { .. } => Expr::ZERO,
         Stmt::If { then, otherwise, .. } => {
             let mut count = |block| block_operations(kernel, block, ranges);
             count(then).max(&count(otherwise))

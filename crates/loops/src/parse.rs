@@ -216,6 +216,10 @@ impl Reader<'_, '_> {
             let body = self.block()?;
             return Ok(Stmt::While { setup, condition, body });
         }
+        if self.parser.keyword("prefetch") {
+            let (buffer, index) = self.element()?;
+            return Ok(Stmt::Prefetch { buffer, index });
+        }
         if !matches!(self.parser.peek(), Token::Prefixed('%', _)) {
             return Err(self.parser.unexpected("a statement"));
         }

@@ -238,6 +238,10 @@ impl Listing<'_> {
                 let (element, sign) = (kernel.element(*buffer, index), update_sign(*reduction));
                 self.simple(number, format_args!("{element} {sign} {value}"));
             }
+            Stmt::Prefetch { buffer, index } => {
+                let element = kernel.element(*buffer, index);
+                self.simple(number, format_args!("prefetch {element}"));
+            }
             Stmt::If { conditions, then, otherwise } => {
                 let conditions = kernel.conditions(conditions);
                 self.open(number, format_args!("if {conditions} {{"), then);

@@ -284,7 +284,7 @@ impl Found {
             value.walk(&mut |value| self.value(value));
         }
         match stmt {
-            Stmt::Let { .. } => {}
+            Stmt::Let { .. } | Stmt::Prefetch { .. } => {}
             Stmt::Store { buffer, index, .. } => {
                 self.fits &= *buffer != self.read;
                 if *buffer == self.written {

@@ -211,6 +211,7 @@ impl Verifier<'_> {
                 let dtype = self.value(value, place);
                 self.destination(*buffer, index, dtype, place, Some(*reduction));
             }
+            Stmt::Prefetch { buffer, index } => self.prefetch(*buffer, index),
             Stmt::If { conditions, then, otherwise } => {
                 self.conditions(conditions);
                 let mut inside = ranges.clone();
@@ -336,6 +337,7 @@ impl Verifier<'_> {
                     if conditions
                         .iter()
                         .any(|each| moves(moving, &each.left) || moves(moving, &each.right)) => {}
+                Stmt::Prefetch { .. } => {}
                 Stmt::For(_) | Stmt::If { .. } | Stmt::While { .. } => {
                     for block in stmt.blocks() {
                         if let Some(found) = self.shared_store(inner, block, moving) {
@@ -374,6 +376,22 @@ impl Verifier<'_> {
             self.wrong(format!("`{reduction}` does not combine {}", data.dtype));
         }
         self.access(buffer, index, &data.shape, place);
+    }
+
+    /// What is asked for may lie outside of the buffer.
+    fn prefetch(&mut self, buffer: BufferId, index: &[Expr]) {
+        let Some(data) = self.kernel.buffers.get(buffer) else {
+            return self.wrong(format!("there is no buffer {buffer}"));
+        };
+        let name = self.kernel.buffer_name(buffer);
+        if data.scope != Scope::Parameter(Access::Read) {
+            self.wrong(format!("{name} is no parameter that is only read"));
+        }
+        if index.len() != data.shape.len() {
+            let (given, wanted) = (index.len(), data.shape.len());
+            self.wrong(format!("{name} takes {wanted} index(es) here, not {given}"));
+        }
+        index.iter().for_each(|expr| _ = self.expression(expr));
     }
 
     fn same_type(&mut self, found: Option<DType>, wanted: DType, what: &str) {

@@ -56,7 +56,9 @@ impl Stmt {
             Stmt::For(inner) => (Some(&inner.body), None),
             Stmt::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
             Stmt::While { setup, body, .. } => (Some(setup), Some(body)),
-            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => (None, None),
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } | Stmt::Prefetch { .. } => {
+                (None, None)
+            }
         };
         first.into_iter().chain(second)
     }
@@ -67,7 +69,9 @@ impl Stmt {
             Stmt::For(inner) => (Some(&mut inner.body), None),
             Stmt::If { then, otherwise, .. } => (Some(then), Some(otherwise)),
             Stmt::While { setup, body, .. } => (Some(setup), Some(body)),
-            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => (None, None),
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } | Stmt::Prefetch { .. } => {
+                (None, None)
+            }
         };
         first.into_iter().chain(second)
     }
@@ -79,7 +83,7 @@ impl Stmt {
                 Some(value)
             }
             Stmt::While { condition, .. } => Some(condition),
-            Stmt::For(_) | Stmt::If { .. } => None,
+            Stmt::For(_) | Stmt::If { .. } | Stmt::Prefetch { .. } => None,
         }
     }
 
@@ -90,7 +94,7 @@ impl Stmt {
                 Some(value)
             }
             Stmt::While { condition, .. } => Some(condition),
-            Stmt::For(_) | Stmt::If { .. } => None,
+            Stmt::For(_) | Stmt::If { .. } | Stmt::Prefetch { .. } => None,
         }
     }
 
@@ -99,7 +103,9 @@ impl Stmt {
     pub fn expressions(&self) -> impl Iterator<Item = &Expr> {
         let (index, conditions) = match self {
             Stmt::For(inner) => (slice::from_ref(&inner.extent), NO_CONDITIONS),
-            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => (&index[..], NO_CONDITIONS),
+            Stmt::Store { index, .. }
+            | Stmt::Reduce { index, .. }
+            | Stmt::Prefetch { index, .. } => (&index[..], NO_CONDITIONS),
             Stmt::If { conditions, .. } => (NO_EXPRESSIONS, &conditions[..]),
             Stmt::Let { .. } | Stmt::While { .. } => (NO_EXPRESSIONS, NO_CONDITIONS),
         };
@@ -110,7 +116,9 @@ impl Stmt {
     pub fn expressions_mut(&mut self) -> impl Iterator<Item = &mut Expr> {
         let (index, conditions) = match self {
             Stmt::For(inner) => (slice::from_mut(&mut inner.extent), &mut [][..]),
-            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => (&mut index[..], &mut [][..]),
+            Stmt::Store { index, .. }
+            | Stmt::Reduce { index, .. }
+            | Stmt::Prefetch { index, .. } => (&mut index[..], &mut [][..]),
             Stmt::If { conditions, .. } => (&mut [][..], &mut conditions[..]),
             Stmt::Let { .. } | Stmt::While { .. } => (&mut [][..], &mut [][..]),
         };
@@ -121,7 +129,9 @@ impl Stmt {
     pub fn each_expression<'a>(&'a self, visit: &mut impl FnMut(&'a Expr)) {
         match self {
             Stmt::For(inner) => visit(&inner.extent),
-            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => {
+            Stmt::Store { index, .. }
+            | Stmt::Reduce { index, .. }
+            | Stmt::Prefetch { index, .. } => {
                 index.iter().for_each(&mut *visit);
             }
             Stmt::If { .. } => self.expressions().for_each(&mut *visit),
@@ -133,7 +143,9 @@ impl Stmt {
     pub fn each_expression_mut(&mut self, visit: &mut impl FnMut(&mut Expr)) {
         match self {
             Stmt::For(inner) => visit(&mut inner.extent),
-            Stmt::Store { index, .. } | Stmt::Reduce { index, .. } => {
+            Stmt::Store { index, .. }
+            | Stmt::Reduce { index, .. }
+            | Stmt::Prefetch { index, .. } => {
                 index.iter_mut().for_each(&mut *visit);
             }
             Stmt::If { .. } => self.expressions_mut().for_each(&mut *visit),
@@ -289,7 +301,8 @@ pub fn walk<'a>(block: &'a [Stmt], visit: &mut impl FnMut(&'a Stmt)) {
             Stmt::If { .. } | Stmt::While { .. } => {
                 stmt.blocks().for_each(|inner| walk(inner, visit));
             }
-            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } | Stmt::Prefetch { .. } => {
+            }
         }
     }
 }
@@ -303,7 +316,8 @@ pub fn walk_mut(block: &mut [Stmt], visit: &mut impl FnMut(&mut Stmt)) {
             Stmt::If { .. } | Stmt::While { .. } => {
                 stmt.blocks_mut().for_each(|inner| walk_mut(inner, visit));
             }
-            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
+            Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } | Stmt::Prefetch { .. } => {
+            }
         }
         visit(stmt);
     }
@@ -360,7 +374,8 @@ pub fn walk_references<'a>(block: &'a [Stmt], visit: &mut impl FnMut(Reference<'
     walk(block, &mut |stmt| own_references(stmt, visit));
 }
 
-/// The places where a statement itself touches a buffer, not those in its blocks.
+/// The places where a statement itself touches a buffer, not those in its blocks. What is asked for
+/// ahead is not touched.
 pub fn own_references<'a>(stmt: &'a Stmt, visit: &mut impl FnMut(Reference<'a>)) {
     if let Some(value) = stmt.value() {
         value_references(value, visit);

@@ -240,7 +240,7 @@ fn check_lines(kernel: &Kernel) -> Result<(), TestCaseError> {
         let own: Vec<&str> = own.map(|(line, _)| line.trim_start()).collect();
         let printed = loops::print_statement(kernel, stmt);
         prop_assert_eq!(Some(own[0]), printed.lines().next());
-        let is_simple = matches!(stmt, Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. });
+        let is_simple = stmt.blocks().next().is_none();
         prop_assert_eq!(own.len() == 1, is_simple);
         number += 1;
     }

@@ -103,6 +103,7 @@ impl Turns {
                 None => self.fail(),
             },
             Stmt::While { .. } => self.fail(),
+            Stmt::Prefetch { .. } => {}
             Stmt::Let { value, .. } => self.reads(value),
             Stmt::Store { value, .. } | Stmt::Reduce { value, .. } => {
                 self.reads(value);

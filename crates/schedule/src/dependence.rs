@@ -149,7 +149,7 @@ impl<'a> Collector<'a> {
                 self.inside(position, 1, body);
                 self.uncertain = before;
             }
-            Stmt::Let { .. } => {}
+            Stmt::Let { .. } | Stmt::Prefetch { .. } => {}
         }
     }
 }

@@ -225,7 +225,7 @@ impl Schedule {
     /// # Errors
     /// When the step is not legal here.
     pub fn prefetch(&mut self, buffer: &str, bytes: u32) -> Applied {
-        self.apply(ScheduleStep::Prefetch { buffer: buffer.into(), bytes })
+        self.apply(ScheduleStep::Prefetch { buffer: buffer.into(), bytes, shared: Vec::new() })
     }
 
     /// See [`ScheduleStep::StageRead`].
@@ -324,7 +324,9 @@ fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
         }
         ScheduleStep::Merge { first, second } => steps::merge::apply(state, first, second),
         ScheduleStep::SetScope { buffer, scope } => steps::set_scope::apply(state, buffer, *scope),
-        ScheduleStep::Prefetch { buffer, bytes } => steps::prefetch::apply(state, buffer, *bytes),
+        ScheduleStep::Prefetch { buffer, bytes, shared } => {
+            steps::prefetch::apply(state, buffer, *bytes, shared)
+        }
         ScheduleStep::StageRead { buffer, target, into, scope, order } => {
             steps::stage_read::apply(state, buffer, target, into, *scope, order)
         }

@@ -188,6 +188,9 @@ pub enum ScheduleStep {
         buffer: String,
         /// How many bytes further on.
         bytes: u32,
+        /// Loops around the loads whose turns share the lines, outermost first: each asks for some
+        /// of them. If there are none, each load asks for its own.
+        shared: Vec<String>,
     },
     /// What a loop's body reads of a buffer is copied first, and read from the copy.
     StageRead {
@@ -314,8 +317,13 @@ impl fmt::Display for ScheduleStep {
             ScheduleStep::SetScope { buffer, scope } => {
                 write!(f, "set_scope {buffer} {}", local_scope_name(*scope))
             }
-            ScheduleStep::Prefetch { buffer, bytes } => {
-                write!(f, "prefetch {buffer} ahead {bytes}")
+            ScheduleStep::Prefetch { buffer, bytes, shared } => {
+                write!(f, "prefetch {buffer} ahead {bytes}")?;
+                if shared.is_empty() {
+                    Ok(())
+                } else {
+                    write!(f, " shared [{}]", shared.join(", "))
+                }
             }
             ScheduleStep::StageRead { buffer, target, into, scope, order } => {
                 let scope = local_scope_name(*scope);
@@ -491,10 +499,12 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
             let buffer = name(parser)?;
             parser.expect_keyword("ahead")?;
             let bytes = u32::try_from(number(parser)?);
-            ScheduleStep::Prefetch {
-                buffer,
-                bytes: bytes.map_err(|_| parser.error("too far ahead"))?,
-            }
+            let bytes = bytes.map_err(|_| parser.error("too far ahead"))?;
+            let shared = match parser.keyword("shared") {
+                true => parser.list("[", ",", "]", name)?,
+                false => Vec::new(),
+            };
+            ScheduleStep::Prefetch { buffer, bytes, shared }
         }
         "stage_read" => {
             let buffer = name(parser)?;

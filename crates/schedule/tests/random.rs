@@ -198,7 +198,10 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
             0 => ScheduleStep::Inline { buffer },
             1 => ScheduleStep::Flatten { buffer, axis: c as usize / 3 % 2 },
             2 => ScheduleStep::SetScope { buffer, scope },
-            _ => ScheduleStep::Prefetch { buffer, bytes: 64 * u32::from(b) },
+            _ => {
+                let shared = if b % 2 == 0 { vec![target] } else { Vec::new() };
+                ScheduleStep::Prefetch { buffer, bytes: 64 * u32::from(b), shared }
+            }
         },
         15 => ScheduleStep::Vectorise { target },
         16 => ScheduleStep::Parallelise { target: pick(&loops, 0) },

@@ -55,7 +55,7 @@ pub(super) fn streams(
         let mut buffers = schedule.kernel().buffers.values();
         let fits = |own: &loops::Buffer| own.ahead == 0 && own.scope == Scope::Parameter(Use::Read);
         if buffers.any(|own| own.name == buffer && fits(own)) {
-            let step = ScheduleStep::Prefetch { buffer, bytes: PAGE };
+            let step = ScheduleStep::Prefetch { buffer, bytes: PAGE, shared: Vec::new() };
             schedule.apply(step).map_err(|error| error.message)?;
         }
     }

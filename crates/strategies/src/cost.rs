@@ -297,6 +297,7 @@ impl Walk<'_> {
             Stmt::Reduce { buffer, index, reduction, value } => {
                 self.reduce(*buffer, index, *reduction, value)
             }
+            Stmt::Prefetch { .. } => Straight::of(Work::default()),
         }
     }
 

@@ -347,17 +347,23 @@ fn parts(
     hand.reorder(&[around, vec![loops.row.clone()], inner.clone()].concat())?;
     let tiles = tiles_of_rows(hand, &loops.row, &inner, cut.rows)?;
     let mut instruction = String::new();
-    for (rows, inner) in tiles {
+    let mut around = hand.present(&loops.others);
+    for (number, (rows, inner)) in tiles.into_iter().enumerate() {
         let parts = inner.split_at(after.len());
-        instruction = tile(hand, problem, choice, &rows, parts, cut.rows, target)?;
+        let (tiles, remark) = tile(hand, problem, choice, &rows, parts, cut.rows, target)?;
+        instruction = remark;
+        // Whole tiles come first, and are nearly all.
+        if number == 0 {
+            around.push(tiles);
+        }
     }
     if let Some(part) = before.last().filter(|_| cut.copies) {
         stage(hand, &staged, part, choice.lanes)?;
     }
     for panels in &panels {
         match cut.packs {
-            true => panels.pack(hand, &column)?,
-            false => panels.prefetch(hand)?,
+            true => panels.pack(hand, &column, &around)?,
+            false => panels.prefetch(hand, &around)?,
         }
     }
     Ok(instruction)
@@ -455,8 +461,8 @@ fn tiles_of_rows(
     Ok(tiles)
 }
 
-/// Makes a register tile of rows, of reduced loops and of those inside of them; a remark on
-/// instructions.
+/// Makes register tiles of rows, of reduced loops and of those inside of them; the loop over tiles,
+/// and a remark on instructions.
 fn tile(
     hand: &mut Hand<'_>,
     problem: &Problem,
@@ -465,7 +471,7 @@ fn tile(
     (terms, lanes): (&[String], &[String]),
     tile: i64,
     target: &Target,
-) -> Result<String, Refused> {
+) -> Result<(String, String), Refused> {
     let extent = hand.extent(rows).ok_or("the number of rows is not known")?;
     let (tiles, row) = split_always(hand, rows, tile.min(extent))?;
     let body: Vec<String> = [vec![row], lanes.to_vec()].concat();
@@ -474,7 +480,7 @@ fn tile(
     let vectors = div_ceil(choice.width, choice.lanes);
     unroll_sum(hand, problem, terms, tile.min(extent) * vectors, target)?;
     hand.keep_in_registers(&problem.acc, &tiles)?;
-    Ok(remark)
+    Ok((tiles, remark))
 }
 
 /// Runs what initialises and what ends in vectors.

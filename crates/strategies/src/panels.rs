@@ -6,7 +6,8 @@
 //! A panel is met for one tile of rows after the other before the next one is met at all. Hardware
 //! that follows streams of addresses sees a panel that is read again and again, so the first tile
 //! of the next one would wait for each line. Weights come from memory in a model larger than the
-//! caches, run by run. So each load asks the second-level cache for the line one panel further on.
+//! caches, run by run. So the second-level cache is asked for the next panel: the tiles that meet
+//! one share its lines among them.
 
 use loops::{Access as Use, Scope};
 use schedule::{LocalScope, ScheduleStep};
@@ -64,9 +65,14 @@ impl Panels {
 
     /// Copies what a turn of a loop meets of a panel that is a strip into scratch memory, where its
     /// pieces lie one behind the other.
-    pub(super) fn pack(&self, hand: &mut Hand<'_>, around: &str) -> Result<(), Refused> {
+    pub(super) fn pack(
+        &self,
+        hand: &mut Hand<'_>,
+        around: &str,
+        tiles: &[String],
+    ) -> Result<(), Refused> {
         if self.packed {
-            return self.prefetch(hand);
+            return self.prefetch(hand, tiles);
         }
         let into = hand.fresh(&self.buffer, "panel");
         hand.take(ScheduleStep::StageRead {
@@ -91,15 +97,22 @@ impl Panels {
         }
     }
 
-    /// Has loads ask for the next panel. Strips are left alone: their pieces are too short to repay
-    /// the requests.
-    pub(super) fn prefetch(&self, hand: &mut Hand<'_>) -> Result<(), Refused> {
-        match u32::try_from(self.bytes) {
-            Ok(bytes) if bytes > 0 && self.packed => {
-                hand.take(ScheduleStep::Prefetch { buffer: self.buffer.clone(), bytes })
-            }
-            _ => Ok(()),
+    /// Has the tiles that meet a panel, turns of these loops, ask for the next one. Strips are left
+    /// alone: their pieces are too short to repay the requests.
+    pub(super) fn prefetch(&self, hand: &mut Hand<'_>, tiles: &[String]) -> Result<(), Refused> {
+        let Ok(bytes @ 1..) = u32::try_from(self.bytes) else { return Ok(()) };
+        if !self.packed {
+            return Ok(());
         }
+        let mut ask = |shared: &[String]| {
+            let (buffer, shared) = (self.buffer.clone(), shared.to_vec());
+            hand.attempt(|hand| hand.take(ScheduleStep::Prefetch { buffer, bytes, shared }))
+        };
+        // Where they cannot share its lines, each asks for all of them.
+        if tiles.is_empty() || ask(tiles).is_err() {
+            ask(&[])?;
+        }
+        Ok(())
     }
 }
 

@@ -169,7 +169,7 @@ impl Nest {
                     loaded[*symbol] = true;
                     lets += 1;
                 }
-                Stmt::Let { .. } => {}
+                Stmt::Let { .. } | Stmt::Prefetch { .. } => {}
                 Stmt::If { conditions, .. } => add_guards(conditions),
                 Stmt::For(_) | Stmt::While { .. } => nested = true,
             }

@@ -112,9 +112,9 @@ pub(super) fn apply(
     if !problem.copied.is_empty() {
         choice.order.meet_columns_once();
     }
-    let (shared, instruction) = emit(&mut hand, &problem, &choice, target)?;
+    let Emitted { shared, around, instruction } = emit(&mut hand, &problem, &choice, target)?;
     let remark = describe(&problem, &choice) + &instruction;
-    prefetch(&mut hand, &problem, &choice, target)?;
+    prefetch(&mut hand, &problem, &choice, &around, target)?;
     // A panel that overlaps the one before it gives the same bits again.
     if !problem.copied.is_empty() && hand.share_blocks(&shared, SHARED).is_ok() {
         return Ok(remark);
@@ -137,8 +137,8 @@ pub(super) fn inside(
     if !problem.copied.is_empty() {
         choice.order.meet_columns_once();
     }
-    let (_, instruction) = emit(hand, &problem, &choice, target)?;
-    Ok(describe(&problem, &choice) + &instruction)
+    let emitted = emit(hand, &problem, &choice, target)?;
+    Ok(describe(&problem, &choice) + &emitted.instruction)
 }
 
 /// Makes one nest of those behind the accumulation; whether there were several.
@@ -194,14 +194,23 @@ struct Parts {
     guarded: Option<String>,
 }
 
-/// Takes the steps; the loops around the tile that may be shared among workers, and a remark on
-/// instructions.
+/// What was made of a sum.
+struct Emitted {
+    /// The loops around the tile that may be shared among workers.
+    shared: Vec<String>,
+    /// The loops around it inside of that over columns.
+    around: Vec<String>,
+    /// A remark on instructions.
+    instruction: String,
+}
+
+/// Takes the steps.
 fn emit(
     hand: &mut Hand<'_>,
     problem: &Problem,
     choice: &Choice,
     target: &Target,
-) -> Result<(Vec<String>, String), Refused> {
+) -> Result<Emitted, Refused> {
     whole_panels(hand, problem, choice);
     let staged = choice.staged_names(hand.kernel());
     let parts = split(hand, problem, choice)?;
@@ -245,6 +254,7 @@ fn emit(
     }
     hand.registers(&problem.acc)?;
     let mut shared = hand.present(&parts.outer);
+    let around = inside_columns(&shared, &parts);
     if let Some(tiles) = &parts.guarded
         && hand.attempt(|hand| hand.cut_tail(tiles)).is_ok()
     {
@@ -259,8 +269,14 @@ fn emit(
         }
         _ => shared,
     };
-    let shared = copy_panels(hand, problem, choice, &parts, shared)?;
-    Ok((shared, remark))
+    let shared = copy_panels(hand, problem, choice, &parts, &around, shared)?;
+    Ok(Emitted { shared, around, instruction: remark })
+}
+
+/// Those of the loops around a tile that stand inside of the one over columns.
+fn inside_columns(outer: &[String], parts: &Parts) -> Vec<String> {
+    let column = outer.iter().position(|name| Some(name) == parts.column.as_ref());
+    column.map_or(Vec::new(), |at| outer[at + 1..].to_vec())
 }
 
 /// Copies the panels that are to be copied, each for all tiles of rows that meet it; of the loops
@@ -270,6 +286,7 @@ fn copy_panels(
     problem: &Problem,
     choice: &Choice,
     parts: &Parts,
+    around: &[String],
     mut shared: Vec<String>,
 ) -> Result<Vec<String>, Refused> {
     let along = problem.axes[choice.vector].update.as_ref().filter(|_| !problem.copied.is_empty());
@@ -281,7 +298,7 @@ fn copy_panels(
     };
     let panels = Panels::of(hand, problem, along, choice.width);
     for own in panels.iter().filter(|panels| panels.copied.is_some()) {
-        own.pack(hand, column)?;
+        own.pack(hand, column, around)?;
     }
     let upto = shared.iter().position(|name| name == column);
     shared.truncate(upto.map_or(shared.len(), |upto| upto + 1));
@@ -294,6 +311,7 @@ fn prefetch(
     hand: &mut Hand<'_>,
     problem: &Problem,
     choice: &Choice,
+    around: &[String],
     target: &Target,
 ) -> Result<(), Refused> {
     let Some(update) = &problem.axes[choice.vector].update else { return Ok(()) };
@@ -306,7 +324,10 @@ fn prefetch(
     }
     let panels = Panels::of(hand, problem, update, choice.width);
     let most = target.machine.l2.bytes as i64 / 5;
-    panels.iter().filter(|panels| panels.bytes <= most).try_for_each(|own| own.prefetch(hand))
+    panels
+        .iter()
+        .filter(|panels| panels.bytes <= most)
+        .try_for_each(|own| own.prefetch(hand, around))
 }
 
 fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Parts, Refused> {

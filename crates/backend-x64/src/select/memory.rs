@@ -33,6 +33,11 @@ pub(crate) struct Loaded {
     inst: Inst,
     pub(crate) value: VRegId,
     buffer: BufferId,
+    /// When it was asked for last.
+    asked: u32,
+    /// The loop that is written out of which several turns asked for it, if there is one: what that
+    /// began with.
+    shared_by: Option<u32>,
 }
 
 impl Selector<'_> {
@@ -396,17 +401,24 @@ impl Selector<'_> {
                 && self.builder.type_of(known.value) == ty
         };
         let position = self.loaded.iter().position(known).filter(|_| !in_frame)?;
-        let known = self.loaded.remove(position);
+        let mut known = self.loaded.remove(position);
         let value = known.value;
+        let asked = std::mem::replace(&mut known.asked, self.turns.now());
+        known.shared_by = self.turns.shared_since(asked).or(known.shared_by);
         self.loaded.push(known);
         Some(value)
     }
 
     pub(super) fn remember(&mut self, inst: Inst, value: VRegId, buffer: BufferId) {
         if self.loaded.len() >= self.most_loaded {
-            self.loaded.remove(0);
+            // What the turns of a loop shared that is written is of no more use, as a rule: rows
+            // of a tile have a factor each for all of their vectors.
+            let over = |known: &Loaded| known.shared_by.is_some_and(|by| self.turns.is_over(by));
+            let first = self.loaded.iter().position(over).unwrap_or(0);
+            self.loaded.remove(first);
         }
-        self.loaded.push(Loaded { inst, value, buffer });
+        let asked = self.turns.now();
+        self.loaded.push(Loaded { inst, value, buffer, asked, shared_by: None });
     }
 
     /// Asks for the line so far behind a loaded vector as the buffer says; of a line that takes
@@ -421,6 +433,13 @@ impl Selector<'_> {
             let address = MemoryOperand { displacement, ..address };
             self.builder.effect(Inst::new(Opcode::Prefetch, Lane::I8, &[]).address(address));
         }
+    }
+
+    /// Asks for the line of an element.
+    pub(super) fn ask_for(&mut self, buffer: BufferId, index: &[Expr]) {
+        let linear = self.linear(buffer, index);
+        let address = self.address(buffer, &linear);
+        self.builder.effect(Inst::new(Opcode::Prefetch, Lane::I8, &[]).address(address));
     }
 
     /// Forgets what was loaded from a buffer.

@@ -51,6 +51,10 @@ impl Selector<'_> {
             Stmt::Reduce { buffer, index, reduction, value } => {
                 self.reduce(*buffer, index, *reduction, value)
             }
+            Stmt::Prefetch { buffer, index } => {
+                self.ask_for(*buffer, index);
+                Ok(())
+            }
             Stmt::If { conditions, then, otherwise } => self.branch(conditions, then, otherwise),
             Stmt::While { setup, condition, body } => self.while_loop(setup, condition, body),
         }
@@ -103,10 +107,13 @@ impl Selector<'_> {
         }
         let depth = self.written_out.len();
         self.written_out.extend(written_out(inner, extent, self.builder.depth()));
+        self.turns.begin();
         for turn in 0..extent {
+            self.turns.turn();
             self.bindings[inner.variable] = Binding::Constant(turn);
             self.block(&inner.body)?;
         }
+        self.turns.end();
         self.written_out.truncate(depth);
         assert!(self.waiting.is_empty(), "a block of stores is not whole");
         Ok(())
@@ -270,7 +277,9 @@ impl Selector<'_> {
             vector = whole;
         }
         let mut starts = Vec::new();
+        self.turns.begin();
         while vector * step < extent {
+            self.turns.turn();
             starts.push(self.builder.position());
             let left = (extent - vector * step).min(step);
             let lost = usize::from(base::fault::is_seeded("x64.mask") && left > 1);
@@ -284,6 +293,7 @@ impl Selector<'_> {
                 starts.clear();
             }
         }
+        self.turns.end();
         self.bindings[inner.variable] = Binding::None;
         Ok(())
     }

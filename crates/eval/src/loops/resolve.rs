@@ -133,7 +133,7 @@ impl<'k> Resolver<'k> {
     pub(super) fn block(&self, block: &'k [Stmt]) -> Checked<Block<'k>> {
         let (mut statements, mut places) = (Vec::with_capacity(block.len()), 0u32);
         for source in block {
-            let action = self.action(source)?;
+            let Some(action) = self.action(source)? else { continue };
             let inside = match &action {
                 Action::For { body, kind, .. } if kind.is_written_out() => {
                     let turns = match source {
@@ -153,8 +153,9 @@ impl<'k> Resolver<'k> {
         Ok(Block { statements, places })
     }
 
-    fn action(&self, stmt: &'k Stmt) -> Checked<Action<'k>> {
-        Ok(match stmt {
+    /// What a statement does; nothing, if it is a hint.
+    fn action(&self, stmt: &'k Stmt) -> Checked<Option<Action<'k>>> {
+        Ok(Some(match stmt {
             Stmt::For(inner) => {
                 let before = self.elements.borrow().len();
                 let body = self.block(&inner.body)?;
@@ -185,6 +186,7 @@ impl<'k> Resolver<'k> {
                 let update = self.reduction(declared, *reduction, value)?;
                 Action::Update { element, dtype: self.precision.dtype(declared), update }
             }
+            Stmt::Prefetch { .. } => return Ok(None),
             Stmt::If { conditions, then, otherwise } => Action::If {
                 conditions: self.tests(conditions),
                 then: self.block(then)?,
@@ -195,7 +197,7 @@ impl<'k> Resolver<'k> {
                 condition: self.value_of(DType::Bool, condition)?,
                 body: self.block(body)?,
             },
-        })
+        }))
     }
 
     /// The walks of a loop if it is an innermost one; its elements begin at number `first`.

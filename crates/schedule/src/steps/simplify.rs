@@ -149,7 +149,7 @@ fn tidy_statement(stmt: &mut Stmt, place: &mut Place<'_>) {
             tidy_block(setup, known);
             tidy_block(body, known);
         }
-        Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } => {}
+        Stmt::Let { .. } | Stmt::Store { .. } | Stmt::Reduce { .. } | Stmt::Prefetch { .. } => {}
     }
 }
 
@@ -263,6 +263,9 @@ impl Used {
                 used.symbols[symbol] = true;
             }
             own_references(stmt, &mut |reference| used.buffers[reference.buffer] = true);
+            if let Stmt::Prefetch { buffer, .. } = stmt {
+                used.buffers[*buffer] = true;
+            }
         });
         used
     }
@@ -277,7 +280,10 @@ fn rename_buffers(body: &mut [Stmt], name: &dyn Fn(BufferId) -> BufferId) {
                 }
             });
         }
-        if let Stmt::Store { buffer, .. } | Stmt::Reduce { buffer, .. } = stmt {
+        if let Stmt::Store { buffer, .. }
+        | Stmt::Reduce { buffer, .. }
+        | Stmt::Prefetch { buffer, .. } = stmt
+        {
             *buffer = name(*buffer);
         }
     });
