@@ -47,8 +47,6 @@ pub struct Machine {
     /// Bytes from which on two accesses count as elsewhere: half a page, which prefetchers that
     /// follow streams do not leave.
     pub near_bytes: i64,
-    /// Bytes apart at which lines fall on one set of the first-level cache.
-    pub set_bytes: i64,
     /// First-level data cache, of a core.
     pub l1: Level,
     /// Second-level cache, of a core.
@@ -72,6 +70,9 @@ pub struct Level {
     pub reads: f64,
     /// Bytes that go to it each cycle.
     pub writes: f64,
+    /// Bytes apart at which lines fall on one of its sets; none where any line may lie anywhere, or
+    /// sets are not told by addresses in a simple way.
+    pub set_bytes: Option<i64>,
 }
 
 impl Level {
@@ -79,6 +80,29 @@ impl Level {
     #[must_use]
     pub fn keeps(&self, bytes: f64) -> bool {
         bytes <= self.bytes as f64 * self.usable
+    }
+
+    /// Lines that a set keeps.
+    #[must_use]
+    pub fn ways(&self) -> f64 {
+        self.set_bytes.map_or(f64::INFINITY, |set| self.bytes as f64 / set as f64)
+    }
+
+    /// Whether rows so many bytes apart, which are not negative, fall on one of its sets.
+    #[must_use]
+    pub fn collide(&self, apart: i64) -> bool {
+        self.set_bytes.is_some_and(|set| apart > 0 && apart % set == 0)
+    }
+
+    /// On how many of its sets lines fall that are so many bytes apart, each of `line` bytes.
+    #[must_use]
+    pub fn sets_of(&self, apart: i64, line: i64) -> Option<i64> {
+        let set = self.set_bytes?;
+        let (mut common, mut rest) = (set, apart.abs());
+        while rest > 0 {
+            (common, rest) = (rest, common % rest);
+        }
+        Some(set / common.max(line))
     }
 }
 
@@ -88,12 +112,6 @@ impl Machine {
     #[must_use]
     pub fn is_serial(&self) -> bool {
         self.instructions_per_cycle <= 1.0
-    }
-
-    /// Lines that a set of the first-level cache keeps.
-    #[must_use]
-    pub fn ways(&self) -> f64 {
-        self.l1.bytes as f64 / self.set_bytes as f64
     }
 
     /// What a fused multiply-add takes.
@@ -172,12 +190,50 @@ impl Machine {
             store_to_load: 8.0,
             line_bytes: 64,
             near_bytes: 2048,
-            set_bytes: 4096,
-            l1: Level { bytes: 32 << 10, usable: 0.5, reads: 128.0, writes: 64.0 },
-            l2: Level { bytes: 1 << 20, usable: 0.6, reads: 48.0, writes: 24.0 },
-            l3: Level { bytes: 32 << 20, usable: 0.5, reads: 24.0, writes: 24.0 },
-            memory: Level { bytes: u64::MAX, usable: 1.0, reads: 5.0, writes: 5.0 },
+            l1: Level {
+                bytes: 32 << 10,
+                usable: 0.5,
+                reads: 128.0,
+                writes: 64.0,
+                set_bytes: Some(4096),
+            },
+            l2: Level {
+                bytes: 1 << 20,
+                usable: 0.6,
+                reads: 48.0,
+                writes: 24.0,
+                set_bytes: Some(64 << 10),
+            },
+            l3: Level { bytes: 32 << 20, usable: 0.5, reads: 24.0, writes: 24.0, set_bytes: None },
+            memory: Level {
+                bytes: u64::MAX,
+                usable: 1.0,
+                reads: 5.0,
+                writes: 5.0,
+                set_bytes: None,
+            },
             stream_bytes_per_ns: 40.0,
+        }
+    }
+
+    /// The row for a core whose widest vectors are of 256 bits, as servers had before AVX-512 came to
+    /// all of them.
+    #[must_use]
+    pub(crate) fn narrow_server() -> Machine {
+        let wide = Machine::server();
+        Machine {
+            cycles_per_ns: 3.2,
+            unaligned_load: 1.2,
+            unaligned_store: 1.4,
+            looks_ahead: 256.0,
+            cycles_of_division: 4.0,
+            cycles_of_gather: 1.7,
+            l1: Level { reads: 64.0, writes: 32.0, ..wide.l1 },
+            l2: Level { bytes: 512 << 10, reads: 30.0, writes: 20.0, ..wide.l2 },
+            l3: Level { usable: 0.25, reads: 14.0, writes: 12.0, ..wide.l3 },
+            memory: Level { reads: 2.5, writes: 2.5, ..wide.memory },
+            stream_bytes_per_ns: 17.0,
+            ..wide
         }
     }
 
@@ -185,7 +241,8 @@ impl Machine {
     /// data stay in: all memory is as near. A cycle is an instruction.
     #[must_use]
     pub(crate) fn microcontroller() -> Machine {
-        let level = Level { bytes: 16 << 10, usable: 1.0, reads: 4.0, writes: 4.0 };
+        let level =
+            Level { bytes: 16 << 10, usable: 1.0, reads: 4.0, writes: 4.0, set_bytes: None };
         let everything = Level { bytes: u64::MAX, ..level };
         Machine {
             cycles_per_ns: 0.2,
@@ -206,7 +263,6 @@ impl Machine {
             store_to_load: 1.0,
             line_bytes: 32,
             near_bytes: 1 << 20,
-            set_bytes: 1 << 20,
             l1: everything,
             l2: everything,
             l3: everything,

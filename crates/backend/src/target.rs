@@ -139,7 +139,7 @@ impl Target {
             isa: Isa::X86Avx2,
             vector_bytes: 32,
             vector_registers: 16,
-            ..v4.clone()
+            machine: Machine::narrow_server(),
         };
         let c99 = Target {
             name: "c99".to_string(),

@@ -227,7 +227,7 @@ fn rows_collide(
     let Some(last) = (0..index.len()).rev().find(is_summed) else { return Ok(false) };
     let elements: Expr = shape[last + 1..].iter().product();
     let bytes = elements.as_constant().map_or(1, |elements| elements * i64::from(bits) / 8);
-    Ok(bytes > 0 && bytes % target.machine.set_bytes == 0)
+    Ok(target.machine.l1.collide(bytes))
 }
 
 /// Whether each index of an operand is an axis of its own, or a constant; a reduced one may begin

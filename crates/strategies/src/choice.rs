@@ -467,11 +467,7 @@ fn conflicting(
     for (access, motion) in problem.update.loads().zip(along) {
         let Motion::Steady { stride, .. } = access.motion(row) else { continue };
         let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
-        if *motion == Motion::Still
-            && bytes > 0
-            && bytes % target.machine.set_bytes == 0
-            && row.extent >= 8
-        {
+        if *motion == Motion::Still && target.machine.l1.collide(bytes) && row.extent >= 8 {
             found.push(access.buffer);
         }
     }
@@ -488,15 +484,11 @@ fn rows_kept(
     along: &[Motion],
 ) -> Option<i64> {
     let machine = &target.machine;
-    let ways = machine.ways() as i64;
+    let ways = machine.l1.ways() as i64;
     let of = |(access, motion): (&Access, &Motion)| {
         let Motion::Steady { stride, block: None } = access.motion(row) else { return None };
         let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
-        let (mut period, mut rest) = (machine.set_bytes, bytes);
-        while rest > 0 {
-            (period, rest) = (rest, period % rest);
-        }
-        let sets = machine.set_bytes / period.max(machine.line_bytes);
+        let sets = machine.l1.sets_of(bytes, machine.line_bytes)?;
         (*motion == Motion::Still && bytes >= machine.line_bytes).then_some(ways * sets)
     };
     problem.update.loads().zip(along).filter_map(of).min()

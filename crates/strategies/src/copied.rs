@@ -93,7 +93,7 @@ impl Problem {
             _ => None,
         };
         match (stride(along)?, stride(terms)?) {
-            (1, apart) if apart > 0 && apart * width % target.machine.set_bytes == 0 => {
+            (1, apart) if target.machine.l1.collide(apart * width) => {
                 Some(Copied { buffer: access.buffer, order: Vec::new(), terms: None })
             }
             (2.., 1) => {

@@ -264,7 +264,7 @@ fn next_in_row(
     };
     let next = (0..nest.loops.len()).find(fits)?;
     let share_a_set = match write.motion(&nest.loops[other]) {
-        Motion::Steady { stride, .. } => stride * element % machine.set_bytes == 0,
+        Motion::Steady { stride, .. } => machine.l1.collide(stride.abs() * element),
         _ => false,
     };
     (along.extent * element < machine.line_bytes).then_some((next, share_a_set))
@@ -285,7 +285,7 @@ fn transpose(
     let next = next_in_row(hand, nest, (vector, other), target);
     let side = match next {
         // Lines of rows that share a set are filled before others drive them out.
-        Some((_, true)) => target.machine.ways() as i64,
+        Some((_, true)) => target.machine.l1.ways() as i64,
         _ if wide => 2 * TILE,
         _ => TILE,
     };

@@ -16,7 +16,9 @@ use super::Selector;
 use super::index::Linear;
 use super::plan::{self, SCRATCH_UNIT};
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{Base, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
+use crate::vcode::{
+    Base, Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId,
+};
 
 /// Where the frame's area may be read or written in vain.
 const NOWHERE: i32 = 192;
@@ -622,9 +624,23 @@ impl Selector<'_> {
         {
             return self.store_first(address, raw, count, (lane, 1));
         }
-        let mask = self.mask_operand(mask, lanes, raw.lane.bytes());
         let value = self.register(raw);
-        self.builder.effect(Inst::new(Opcode::Store, lane, &[value]).address(address).mask(mask));
+        let inst = Inst::new(Opcode::Store, lane, &[value]).address(address);
+        let masked = self.mask_operand(mask, lanes, raw.lane.bytes());
+        match mask {
+            Mask::Register(..) if !self.builder.has_masks() => {
+                // To store some lanes of a vector takes as long as twenty stores of all of them,
+                // and as a rule all are on.
+                let bits = self.mask_as_bits(mask, lanes);
+                let all = IntOperand::Imm(all_lanes(lanes) as i32);
+                let mut branching = self.builder.open_branch(Cond::Equal, bits, all);
+                self.builder.effect(inst.clone());
+                self.builder.next_arm(&mut branching, Vec::new());
+                self.builder.effect(inst.mask(masked));
+                self.builder.close_branch(branching, Vec::new());
+            }
+            _ => self.builder.effect(inst.mask(masked)),
+        }
     }
 
     /// Whether a buffer is a part of something larger, whose other parts may lie in between.

@@ -101,8 +101,7 @@ fn put_gaps(
     }
     let rows: i64 = extents[..last].iter().product();
     let row_bytes = extents[last] * bytes as i64;
-    let conflict =
-        row_bytes > 0 && row_bytes % machine.set_bytes == 0 && rows as f64 > machine.ways();
+    let conflict = machine.l1.collide(row_bytes) && rows as f64 > machine.l1.ways();
     if !conflict || !readers.iter().any(|&reader| sums_along_rows(function, reader)) {
         return;
     }

@@ -33,8 +33,9 @@ struct Record {
     /// Bytes touched by everything inside of the first so many loops: the first entry is that of
     /// the kernel, the last one that of a single element.
     footprint: Vec<f64>,
-    /// The most lines of these that share a set of the first-level cache.
-    crowd: Vec<f64>,
+    /// The most lines of these that share a set of the first-level cache, and of the second-level
+    /// one.
+    crowd: [Vec<f64>; 2],
     /// Bytes side by side.
     run: f64,
 }
@@ -97,20 +98,15 @@ impl Met {
         met
     }
 
-    /// Lines that share a set of the first-level cache: those of loops whose steps are whole lines,
-    /// each of which comes back to a set after so many turns.
-    fn crowd(steps: &[Step], element: f64, machine: &Machine) -> f64 {
+    /// Lines that share a set of a cache: those of loops whose steps are whole lines, each of which
+    /// comes back to a set after so many turns.
+    fn crowd(steps: &[Step], element: f64, level: &Level, line: i64) -> f64 {
         let of = |step: &Step| {
             let bytes = (step.stride.unwrap_or(0).unsigned_abs() as f64 * element) as i64;
-            if bytes < machine.line_bytes {
-                return 1.0;
+            match level.sets_of(bytes, line).filter(|_| bytes >= line) {
+                Some(sets) => (step.block.unwrap_or(step.turns) as f64 / sets as f64).max(1.0),
+                None => 1.0,
             }
-            let (mut common, mut rest) = (machine.set_bytes, bytes);
-            while rest > 0 {
-                (common, rest) = (rest, common % rest);
-            }
-            let period = machine.set_bytes / common.max(machine.line_bytes);
-            (step.block.unwrap_or(step.turns) as f64 / period as f64).max(1.0)
         };
         steps.iter().map(of).product()
     }
@@ -180,8 +176,11 @@ impl Traffic {
         let bytes = |met: &Met| met.bytes(element, line).min(whole.max(line));
         let met: Vec<Met> = (0..=steps.len()).map(|depth| Met::by(&steps[depth..])).collect();
         let footprint: Vec<f64> = met.iter().map(bytes).collect();
-        let crowd = |depth: usize| Met::crowd(&steps[depth..], element, machine);
-        let crowd = (0..=steps.len()).map(crowd).collect();
+        let crowd = [&machine.l1, &machine.l2].map(|level| {
+            let inside = |depth: usize| &steps[depth..];
+            let of = |steps: &[Step]| Met::crowd(steps, element, level, machine.line_bytes);
+            (0..=steps.len()).map(inside).map(of).collect()
+        });
         self.kernel.add((buffer, writes), footprint[0], whole);
         for (depth, step) in steps.iter().enumerate() {
             if self.turns.len() <= step.number {
@@ -217,9 +216,9 @@ impl Traffic {
             let mut streams = record.run >= STREAM;
             let mut number = 0;
             let cycles = levels.map(|(keeps, from)| {
-                let ways = if number == 0 { machine.ways() } else { f64::INFINITY };
+                let crowd = record.crowd.get(number).map(|crowd| &crowd[..]);
                 number += 1;
-                let Brought { bytes, covers, again } = self.brought(record, keeps, ways);
+                let Brought { bytes, covers, again } = self.brought(record, keeps, crowd);
                 streams |= covers && record.whole >= STREAM;
                 (bytes, from, again)
             });
@@ -246,10 +245,10 @@ impl Traffic {
         of.map(|(_, bytes)| *bytes).sum()
     }
 
-    /// What an access brings to a level, of whose sets each keeps so many lines, in a run of the
-    /// kernel: its share of what all accesses bring that meet the same buffer in the same turns.
-    fn brought(&self, record: &Record, level: &Level, ways: f64) -> Brought {
-        if level.keeps(self.kernel.bytes()) && record.crowd[0] <= ways {
+    /// What an access brings to a level, on whose sets so many lines fall, in a run of the kernel: its share of what all accesses bring that meet the same buffer in the same turns.
+    fn brought(&self, record: &Record, level: &Level, crowd: Option<&[f64]>) -> Brought {
+        let fits = |depth: usize| crowd.is_none_or(|crowd| crowd[depth] <= level.ways());
+        if level.keeps(self.kernel.bytes()) && fits(0) {
             return Brought::default();
         }
         let mut bytes = record.footprint[record.path.len()];
@@ -257,7 +256,7 @@ impl Traffic {
         for (depth, number) in record.path.iter().enumerate().rev() {
             let each = bytes * record.turns[depth];
             let keeps = level.keeps(self.turns[*number].bytes());
-            let crowded = keeps && record.crowd[depth + 1] > ways && each > record.footprint[depth];
+            let crowded = keeps && !fits(depth + 1) && each > record.footprint[depth];
             again |= crowded;
             bytes = if keeps && !crowded { record.footprint[depth] } else { each };
         }
