@@ -110,6 +110,21 @@ impl Problem {
         moves.filter(|bytes| *bytes < TOO_FAR).max().unwrap_or(1).max(1)
     }
 
+    /// Whether the terms of a loop lie side by side in rows of an operand of which several fill a
+    /// vector, so that one load serves all of them.
+    pub(super) fn shares_vectors(&self, terms: &str) -> bool {
+        let along = self.axes.iter().find(|axis| axis.place == self.contiguous);
+        let along = along.and_then(|axis| axis.update.as_ref());
+        let terms = self.reduced.iter().find(|found| found.name == terms);
+        along.zip(terms).is_some_and(|(along, terms)| {
+            self.update.loads().any(|access| {
+                matches!(access.motion(along), Motion::Steady { stride: 0, block: Some(_) })
+                    && access.motion(terms).is_unit()
+                    && access.index.last().and_then(Expr::as_symbol) == Some(terms.variable)
+            })
+        })
+    }
+
     /// Of a lane of a vector: what holds a sum and the neighbours that one takes at once.
     pub(super) fn lane_bytes(&self, kernel: &Kernel) -> i64 {
         let Some(tuple) = tuple(self, kernel) else { return self.bytes };

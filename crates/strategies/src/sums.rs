@@ -12,6 +12,9 @@ use crate::problem::{Problem, TOO_FAR, instructions};
 /// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
 const UNROLLED: i64 = 64;
 
+/// The most terms that share the loads of vectors, and are written out for that.
+const SHARING: i64 = 8;
+
 /// The same where code lies in flash, of which there is little.
 const UNROLLED_IN_FLASH: i64 = 16;
 
@@ -83,9 +86,10 @@ pub(super) fn unroll_sum(
     let mut budget = (most / accumulators.max(1)).min(near);
     for (position, name) in reduced.iter().enumerate().rev() {
         let Some(extent) = hand.extent(name) else { break };
-        if extent <= budget && (position > 0 || extent <= 9) {
+        let whole = extent <= SHARING && problem.shares_vectors(name);
+        if whole || extent <= budget && (position > 0 || extent <= 9) {
             hand.unroll(name)?;
-            budget /= extent;
+            budget = (budget / extent).max(1);
             continue;
         }
         let most = budget.min(8);

@@ -90,6 +90,9 @@ impl Selector<'_> {
             return Ok(self.load_scattered(buffer, address, &offsets, mask, lanes));
         }
         if let Some(offsets) = self.lane_offsets(buffer, index, lanes) {
+            if let Some(values) = self.load_of_rows(buffer, index, &offsets, mask) {
+                return Ok(values);
+            }
             let address = self.first_address(buffer, index);
             if offsets.iter().all(|offset| *offset == 0) && mask == Mask::Constant(all_lanes(lanes))
             {
