@@ -16,6 +16,7 @@
 
 use std::collections::BTreeSet;
 
+use backend::Target;
 use base::{Id, IdSet, SecondaryMap};
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
 use sym::{Atom, Expr};
@@ -36,6 +37,10 @@ const CHEAP_TO_BROADCAST: u32 = 2;
 
 /// Bytes from which on rows count as far apart: each then begins another page, or soon will.
 const FAR_APART: i64 = 2048;
+
+/// The same where the pieces of all rows do not stay in the first-level cache, so that they come
+/// from the second one time and again: prefetchers that follow streams see none.
+const APART: i64 = 512;
 
 /// What reading a value asks of it, seen through the movements in between.
 #[derive(Clone, Copy, Debug, Default)]
@@ -75,8 +80,7 @@ struct Chooser<'a> {
     fusion: bool,
     /// Whether the function runs once: then its kernels are not worth good code.
     once: bool,
-    /// Whether memory is dear.
-    is_sparing: bool,
+    target: &'a Target,
     /// What is stored in any case.
     apart: &'a IdSet<ValueId>,
     stored: SecondaryMap<ValueId, bool>,
@@ -96,18 +100,8 @@ pub(super) fn choose(
     let Fusion { wanted: fusion, once, target, apart } = wanted;
     let (stored, demands) = (SecondaryMap::new(), SecondaryMap::new());
     let (roots, written) = (SecondaryMap::new(), SecondaryMap::new());
-    let mut chooser = Chooser {
-        function,
-        users,
-        fusion,
-        once,
-        is_sparing: target.is_microcontroller(),
-        apart,
-        stored,
-        demands,
-        roots,
-        written,
-    };
+    let mut chooser =
+        Chooser { function, users, fusion, once, target, apart, stored, demands, roots, written };
     for &parameter in function.parameters() {
         chooser.stored[parameter] = true;
     }
@@ -292,7 +286,9 @@ impl Chooser<'_> {
             return false;
         };
         // A reduction reads each element of a sum where it is the shorter one, too.
-        if self.is_sparing && class_of_node(self.function, root) == Class::Reduction {
+        if self.target.is_microcontroller()
+            && class_of_node(self.function, root) == Class::Reduction
+        {
             return true;
         }
         let others = self.sums_below(&self.function.nodes[root].operands, Some(value));
@@ -511,7 +507,7 @@ impl Chooser<'_> {
     }
 
     /// Whether a contraction reads this movement in panels in which what it sums lies close
-    /// together, and rows of the operand of the movement are on pages of their own.
+    /// together, and rows of the operand of the movement are far apart.
     fn is_scattered_without_copy(
         &self,
         value: ValueId,
@@ -526,9 +522,14 @@ impl Chooser<'_> {
         let summed = (space.parallel..space.extents.len()).rev().find(read);
         let Some(axis) = summed.filter(|_| in_panels) else { return false };
         let bits = self.function.ty(value).as_tensor().map_or(0, |ty| ty.dtype.bits() as i64);
-        let is_far = |stride: i64| stride.abs() * bits / 8 >= FAR_APART;
+        let bytes = |stride: i64| stride.abs() * bits / 8;
         match self.strides_without_copy(value, space, index, axis) {
-            (Some(before), Some(Some(after))) => !is_far(before) && is_far(after),
+            (Some(before), Some(Some(after))) => {
+                let pieces = bytes(before) * weight(self.function, &space.extents[axis]);
+                let stay = pieces <= self.target.machine.l1.bytes as i64;
+                let far = if stay { FAR_APART } else { APART };
+                bytes(before) < far && bytes(after) >= far
+            }
             _ => false,
         }
     }
