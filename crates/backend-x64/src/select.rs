@@ -28,6 +28,7 @@ mod neighbours;
 mod numbering;
 mod packed;
 mod pairs;
+mod parts;
 mod plan;
 mod products;
 mod registers;

@@ -43,6 +43,8 @@ pub(crate) struct Builder {
     pooled: FxHashMap<Vec<u8>, PoolId>,
     /// Whether vector constants live in registers for the whole kernel.
     pub(crate) keep_constants: bool,
+    /// The least depth at which pure instructions are put.
+    least_depth: u32,
     /// The statement that is being written.
     pub(crate) made_for: MadeFor,
 }
@@ -112,6 +114,7 @@ impl Builder {
             numbered: Numbering::default(),
             pooled: FxHashMap::default(),
             keep_constants: false,
+            least_depth: 0,
             made_for: MadeFor::default(),
         }
     }
@@ -180,7 +183,7 @@ impl Builder {
         if inst.op == Opcode::IntConst || constant && !self.keep_constants {
             depth = self.depth();
         }
-        self.emit_at(inst, ty, depth)
+        self.emit_at(inst, ty, depth.max(self.least_depth))
     }
 
     /// The instruction with its constant operands written where it goes itself, so that a constant
@@ -534,6 +537,18 @@ impl Builder {
                 self.push(inst, Some(RegisterType::Int), depth)
             }
         }
+    }
+
+    /// From here on pure instructions go no further out than the innermost scope, which is rarely
+    /// run; what held before is returned, and is to be [restored](Self::restore) at its end.
+    pub(crate) fn runs_rarely(&mut self) -> u32 {
+        let depth = self.depth();
+        std::mem::replace(&mut self.least_depth, depth)
+    }
+
+    /// Ends what [`Self::runs_rarely`] began.
+    pub(crate) fn restore(&mut self, least_depth: u32) {
+        self.least_depth = least_depth;
     }
 
     /// Goes into the first arm of an If.

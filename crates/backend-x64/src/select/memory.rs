@@ -16,9 +16,7 @@ use super::Selector;
 use super::index::Linear;
 use super::plan::{self, SCRATCH_UNIT};
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
-use crate::vcode::{
-    Base, Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId,
-};
+use crate::vcode::{Base, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 /// Where the frame's area may be read or written in vain.
 const NOWHERE: i32 = 192;
@@ -77,6 +75,14 @@ impl Selector<'_> {
         if step == Some(bytes) && (can_mask || rest == Mask::Constant(all_lanes(lanes))) {
             let address = self.address_under_guards(buffer, &linear);
             return Ok(self.load_contiguous(buffer, address, rest, lanes));
+        }
+        if step == Some(bytes) {
+            // Where it is known which lanes are on, all that is loaded lies side by side.
+            let (address, mask) = match rest {
+                Mask::Constant(_) => (self.address_under_guards(buffer, &linear), rest),
+                Mask::Register(..) => (self.address(buffer, &linear), mask),
+            };
+            return Ok(self.load_some(buffer, address, mask, lanes));
         }
         if let Some(column) = self.load_transposed(buffer, index, &linear, mask, lanes) {
             return Ok(column);
@@ -281,7 +287,7 @@ impl Selector<'_> {
     }
 
     /// Elements at constant distances.
-    fn load_scattered(
+    pub(super) fn load_scattered(
         &mut self,
         buffer: BufferId,
         address: MemoryOperand,
@@ -326,7 +332,7 @@ impl Selector<'_> {
     }
 
     /// An element an address, collected in the frame.
-    fn load_lane_by_lane(
+    pub(super) fn load_lane_by_lane(
         &mut self,
         buffer: BufferId,
         addresses: &[MemoryOperand],
@@ -495,6 +501,9 @@ impl Selector<'_> {
         if step == Some(bytes) && (self.builder.has_masks() || bytes >= 4 || whole) {
             let address = self.address_under_guards(buffer, &linear);
             self.store_contiguous(buffer, address, value, mask, lanes);
+        } else if step == Some(bytes) {
+            let address = self.address(buffer, &linear);
+            self.store_some(buffer, address, value, mask, lanes);
         } else if self.store_transposed(buffer, index, &linear, value, mask) {
             // It waits for the rest of its block.
         } else if let Some(step) = step.filter(|step| self.can_scatter(bytes, *step, lanes)) {
@@ -634,9 +643,7 @@ impl Selector<'_> {
             Mask::Register(..) if !self.builder.has_masks() => {
                 // To store some lanes of a vector takes as long as twenty stores of all of them,
                 // and as a rule all are on.
-                let bits = self.mask_as_bits(mask, lanes);
-                let all = IntOperand::Imm(all_lanes(lanes) as i32);
-                let mut branching = self.builder.open_branch(Cond::Equal, bits, all);
+                let mut branching = self.if_all_are_on(mask, lanes);
                 self.builder.effect(inst.clone());
                 self.builder.next_arm(&mut branching, Vec::new());
                 self.builder.effect(inst.mask(masked));
@@ -776,7 +783,7 @@ impl Selector<'_> {
         self.builder.effect(inst.address(address));
     }
 
-    fn store_lane_by_lane(
+    pub(super) fn store_lane_by_lane(
         &mut self,
         buffer: BufferId,
         addresses: &[MemoryOperand],
