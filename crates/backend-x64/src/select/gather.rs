@@ -189,10 +189,8 @@ impl Selector<'_> {
     ) -> Option<Evaluated> {
         let dtype = self.kernel.buffers[buffer].dtype;
         let (lanes, ty) = (offsets.lanes, register_type(Lane::I32, offsets.lanes));
-        // Halves are packed on their way to what widens them, which takes mask registers.
-        let fits = dtype != DType::F16 || self.builder.has_masks();
         let last_word = self.span_bytes(buffer)? - 4;
-        if !fits || last_word < 0 || ty.vector_bytes() != 4 * lanes {
+        if last_word < 0 || ty.vector_bytes() != 4 * lanes {
             return None;
         }
         let start = self.address(buffer, &Linear::default());
@@ -226,9 +224,15 @@ impl Selector<'_> {
         let bits = 32 - i64::from(dtype.bits());
         Some(match dtype {
             DType::F16 => {
-                let value = self.register(low);
+                // Packed, they are what an instruction widens.
                 let frame = MemoryOperand::frame(COLLECT);
-                self.builder.effect(Inst::new(Opcode::Store, Lane::I16, &[value]).address(frame));
+                if self.builder.has_masks() {
+                    let value = self.register(low);
+                    let inst = Inst::new(Opcode::Store, Lane::I16, &[value]).address(frame);
+                    self.builder.effect(inst);
+                } else {
+                    self.store_packed(frame, low, 16);
+                }
                 let inst = Inst::new(Opcode::Load, Lane::F16, &[]).address(frame);
                 let value = self.builder.emit(inst, ty);
                 let lane = Lane::F32;

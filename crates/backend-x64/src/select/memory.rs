@@ -724,7 +724,7 @@ impl Selector<'_> {
     }
 
     /// Packs the low bytes of 32-bit lanes and stores them, without instructions for it (AVX2).
-    fn store_packed(&mut self, address: MemoryOperand, raw: Vector, bits: u32) {
+    pub(super) fn store_packed(&mut self, address: MemoryOperand, raw: Vector, bits: u32) {
         let value = self.register(raw);
         let ty = self.builder.type_of(value);
         let pattern: [u8; 16] = if bits == 8 {

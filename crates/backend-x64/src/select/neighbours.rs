@@ -106,8 +106,8 @@ impl Selector<'_> {
         let lanes = offsets.len();
         let dtype = self.kernel.buffers[buffer].dtype;
         let ty = register_type(Lane::I32, lanes);
-        let fits = dtype.bits() == 32 || dtype.bits() < 32 && self.builder.has_masks();
-        if !fits || lanes < 8 || ty.vector_bytes() != 4 * lanes {
+        let has_masks = self.builder.has_masks() || dtype.bits() == 32;
+        if dtype.bits() > 32 || lanes < 8 || ty.vector_bytes() != 4 * lanes {
             return None;
         }
         let bytes = self.element_bytes(buffer) as i64;
@@ -119,7 +119,12 @@ impl Selector<'_> {
             wanted |= 1 << place;
             places[at] = place as u64;
         }
-        let widened = self.load_widened(buffer, address, Mask::Constant(wanted), lanes);
+        // What lies between elements that are asked for is there, too.
+        let count = 32 - u32::leading_zeros(wanted) as usize;
+        let widened = match has_masks {
+            true => self.load_widened(buffer, address, Mask::Constant(wanted), lanes),
+            false => self.load_first(buffer, address, count, lanes),
+        };
         let loaded = self.register(widened);
         let order = self.lane_constants(&places, Lane::I32);
         let order = self.register(order);

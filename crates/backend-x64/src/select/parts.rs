@@ -25,7 +25,8 @@ impl Selector<'_> {
         let bytes = self.element_bytes(buffer) as i64;
         let offsets: Vec<i64> = (0..lanes as i64).map(|lane| lane * bytes).collect();
         if let Some(count) = first_lanes(mask) {
-            return self.load_first(buffer, address, count, lanes);
+            let widened = self.load_first(buffer, address, count, lanes);
+            return self.element_of_widened(widened, self.kernel.buffers[buffer].dtype);
         }
         if let Mask::Constant(_) = mask {
             let place = |offset: &i64| MemoryOperand {
@@ -49,14 +50,18 @@ impl Selector<'_> {
         self.register_as(all, merged[0])
     }
 
-    /// The first elements of a vector.
-    fn load_first(
+    /// The first elements of a vector, widened as [`Self::load_widened`] does.
+    pub(super) fn load_first(
         &mut self,
         buffer: BufferId,
         address: MemoryOperand,
         count: usize,
         lanes: usize,
-    ) -> Evaluated {
+    ) -> Vector {
+        let all = Mask::Constant(all_lanes(lanes));
+        if count == lanes {
+            return self.load_widened(buffer, address, all, lanes);
+        }
         let dtype = self.kernel.buffers[buffer].dtype;
         let lane = match carrier(dtype) {
             Some(Carrier::Lane(lane)) => lane,
@@ -90,7 +95,7 @@ impl Selector<'_> {
             self.remember(name, value, buffer);
             value
         });
-        self.element_of_widened(Vector { item: Item::Register(value), lane, lanes }, dtype)
+        Vector { item: Item::Register(value), lane, lanes }
     }
 
     /// So many bytes, up to eight, in an integer register, zeros above.

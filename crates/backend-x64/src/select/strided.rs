@@ -27,7 +27,7 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Option<Evaluated> {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let fits = dtype.bits() == 32 || dtype.bits() < 32 && self.builder.has_masks();
+        let fits = dtype.bits() <= 32;
         let Mask::Constant(on) = mask else { return None };
         let ty = register_type(Lane::I32, lanes);
         let on = on & all_lanes(lanes);
