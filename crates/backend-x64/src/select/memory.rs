@@ -723,8 +723,18 @@ impl Selector<'_> {
         (!is_wrong).then(|| self.builder.emit(inst, RegisterType::vector(2 * lanes)))
     }
 
-    /// Packs the low bytes of 32-bit lanes and stores them, without instructions for it (AVX2).
-    pub(super) fn store_packed(&mut self, address: MemoryOperand, raw: Vector, bits: u32) {
+    /// Narrow elements side by side in a register of 128 bits.
+    pub(super) fn packed_elements(&mut self, value: Evaluated, dtype: DType) -> VRegId {
+        let raw = self.raw_of(value, dtype);
+        if dtype != DType::F16 {
+            return self.low_bytes(raw, dtype.bits());
+        }
+        let halves = self.half_of(raw);
+        self.register(halves)
+    }
+
+    /// The low bytes of 32-bit lanes side by side, without instructions for it (AVX2).
+    fn low_bytes(&mut self, raw: Vector, bits: u32) -> VRegId {
         let value = self.register(raw);
         let ty = self.builder.type_of(value);
         let pattern: [u8; 16] = if bits == 8 {
@@ -746,6 +756,12 @@ impl Selector<'_> {
             packed =
                 self.builder.emit(Inst::new(Opcode::Low, Lane::I32, &[moved]), RegisterType::V128);
         }
+        packed
+    }
+
+    /// Stores the low bytes of 32-bit lanes side by side (AVX2).
+    pub(super) fn store_packed(&mut self, address: MemoryOperand, raw: Vector, bits: u32) {
+        let packed = self.low_bytes(raw, bits);
         let (op, lane) = match raw.lanes * bits as usize {
             32 => (Opcode::StoreLane, Lane::I32),
             64 => (Opcode::StoreLane, Lane::I64),

@@ -123,7 +123,7 @@ impl Selector<'_> {
         let count = 32 - u32::leading_zeros(wanted) as usize;
         let widened = match has_masks {
             true => self.load_widened(buffer, address, Mask::Constant(wanted), lanes),
-            false => self.load_first(buffer, address, count, lanes),
+            false => self.load_run(buffer, address, (0, count), lanes),
         };
         let loaded = self.register(widened);
         let order = self.lane_constants(&places, Lane::I32);

@@ -1,15 +1,16 @@
 //! Neighbouring elements of less than 32 bits of which some lanes are off, where the instruction
 //! set has no masks for them (AVX2).
 //!
-//! Where it is known which lanes are on, and they are the first ones, their bytes are moved in
-//! integer registers, eight or four at a time, of which the last overlap those before. Otherwise
-//! all lanes are on as a rule: that is asked first.
+//! Where it is known which lanes are on, and they are neighbours, their bytes are moved eight or
+//! four at a time, of which the last overlap those before. Otherwise all lanes are on as a rule:
+//! that is asked first.
 
 use loops::BufferId;
+use tensor::DType;
 
 use super::Selector;
 use super::build::Branching;
-use super::memory::{APART, COLLECT, memory_lane};
+use super::memory::{COLLECT, memory_lane};
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
@@ -24,15 +25,12 @@ impl Selector<'_> {
     ) -> Evaluated {
         let bytes = self.element_bytes(buffer) as i64;
         let offsets: Vec<i64> = (0..lanes as i64).map(|lane| lane * bytes).collect();
-        if let Some(count) = first_lanes(mask) {
-            let widened = self.load_first(buffer, address, count, lanes);
+        if let Some(run) = run_of(mask) {
+            let widened = self.load_run(buffer, address, run, lanes);
             return self.element_of_widened(widened, self.kernel.buffers[buffer].dtype);
         }
         if let Mask::Constant(_) = mask {
-            let place = |offset: &i64| MemoryOperand {
-                displacement: address.displacement + *offset as i32,
-                ..address
-            };
+            let place = |offset: &i64| behind(address, *offset as usize);
             let addresses: Vec<MemoryOperand> = offsets.iter().map(place).collect();
             return self.load_lane_by_lane(buffer, &addresses, mask);
         }
@@ -50,17 +48,17 @@ impl Selector<'_> {
         self.register_as(all, merged[0])
     }
 
-    /// The first elements of a vector, widened as [`Self::load_widened`] does.
-    pub(super) fn load_first(
+    /// Neighbouring elements in so many lanes from one on, widened as [`Self::load_widened`] does;
+    /// zeros in the others. The address is that of lane 0.
+    pub(super) fn load_run(
         &mut self,
         buffer: BufferId,
         address: MemoryOperand,
-        count: usize,
+        (first, count): (usize, usize),
         lanes: usize,
     ) -> Vector {
-        let all = Mask::Constant(all_lanes(lanes));
         if count == lanes {
-            return self.load_widened(buffer, address, all, lanes);
+            return self.load_widened(buffer, address, Mask::Constant(all_lanes(lanes)), lanes);
         }
         let dtype = self.kernel.buffers[buffer].dtype;
         let lane = match carrier(dtype) {
@@ -70,32 +68,63 @@ impl Selector<'_> {
         let ty = register_type(lane, lanes);
         let load = Inst::new(Opcode::Load, memory_lane(dtype), &[]);
         // It stands for what is made of several loads.
-        let name = load.clone().address(address).imm(count as i64);
+        let name = load.clone().address(address).imm((first << 8 | count) as i64);
         let value = self.remembered(&name, ty, buffer).unwrap_or_else(|| {
-            let bytes = count * self.element_bytes(buffer);
-            let place = MemoryOperand::frame(COLLECT);
-            if bytes <= 8 {
-                let word = self.first_bytes(address, bytes);
-                let inst = Inst::new(Opcode::IntStore, Lane::I64, &[word]).address(place);
-                self.builder.effect(inst);
-            } else {
-                let low = Inst::new(Opcode::LoadLane, Lane::I64, &[]).address(address);
-                let low = self.builder.emit(low, RegisterType::V128);
-                let last = self.int_at(address, bytes - 8, Lane::I64);
-                let shift = 8 * (16 - bytes) as i64;
-                let rest = self.builder.int_imm(Opcode::IntShrImm, last, shift);
-                let rest = Inst::new(Opcode::VectorFromInt, Lane::I64, &[rest]);
-                let rest = self.builder.emit(rest, RegisterType::V128);
-                let both = Inst::new(Opcode::UnpackLow, Lane::F64, &[low, rest]);
-                let both = self.builder.emit(both, RegisterType::V128);
-                let inst = Inst::new(Opcode::Store, Lane::I32, &[both]).address(place);
-                self.builder.effect(inst);
-            }
-            let value = self.builder.emit(load.address(place), ty);
+            let element = self.element_bytes(buffer);
+            let packed = self.bytes_in_vector(address, first * element, count * element);
+            let value = match dtype {
+                DType::F16 => {
+                    self.builder.emit(Inst::new(Opcode::F16ToF32, Lane::F32, &[packed]), ty)
+                }
+                _ => {
+                    let place = MemoryOperand::frame(COLLECT);
+                    let store = Inst::new(Opcode::Store, Lane::I32, &[packed]).address(place);
+                    self.builder.effect(store);
+                    self.builder.emit(load.address(place), ty)
+                }
+            };
             self.remember(name, value, buffer);
             value
         });
         Vector { item: Item::Register(value), lane, lanes }
+    }
+
+    /// So many bytes, up to sixteen, from one on, where they stand behind an address; zeros in the
+    /// others.
+    fn bytes_in_vector(&mut self, address: MemoryOperand, first: usize, count: usize) -> VRegId {
+        let from = behind(address, first);
+        let packed = if count <= 8 {
+            let word = self.first_bytes(from, count);
+            self.vector_of_word(word)
+        } else {
+            let low = Inst::new(Opcode::LoadLane, Lane::I64, &[]).address(from);
+            let low = self.builder.emit(low, RegisterType::V128);
+            let last = self.int_at(from, count - 8, Lane::I64);
+            let shift = 8 * (16 - count) as i64;
+            let rest = self.builder.int_imm(Opcode::IntShrImm, last, shift);
+            let rest = self.vector_of_word(rest);
+            let both = Inst::new(Opcode::UnpackLow, Lane::F64, &[low, rest]);
+            self.builder.emit(both, RegisterType::V128)
+        };
+        match first {
+            0 => packed,
+            _ => self.moved_bytes(packed, -(first as i64)),
+        }
+    }
+
+    fn vector_of_word(&mut self, word: VRegId) -> VRegId {
+        let inst = Inst::new(Opcode::VectorFromInt, Lane::I64, &[word]);
+        self.builder.emit(inst, RegisterType::V128)
+    }
+
+    /// Sixteen bytes, each that so many places further on, zeros where there is none.
+    fn moved_bytes(&mut self, value: VRegId, by: i64) -> VRegId {
+        let from = |place: i64| u8::try_from(place + by).ok().filter(|from| *from < 16);
+        let pattern: Vec<u8> = (0..16).map(|place| from(place).unwrap_or(0xff)).collect();
+        let pool = self.builder.pool(pattern);
+        let inst = Inst::new(Opcode::ShuffleBytes, Lane::I32, &[value]);
+        let inst = inst.address(MemoryOperand::pool(pool, false));
+        self.builder.emit(inst, RegisterType::V128)
     }
 
     /// So many bytes, up to eight, in an integer register, zeros above.
@@ -131,10 +160,14 @@ impl Selector<'_> {
         lanes: usize,
     ) {
         let all = Mask::Constant(all_lanes(lanes));
-        if let Some(count) = first_lanes(mask) {
-            let place = MemoryOperand::frame(APART);
-            self.store_contiguous(buffer, place, value, all, lanes);
-            return self.copy_first(address, count * self.element_bytes(buffer));
+        if let Some((first, count)) = run_of(mask) {
+            let element = self.element_bytes(buffer);
+            let mut packed = self.packed_elements(value, self.kernel.buffers[buffer].dtype);
+            if first > 0 {
+                packed = self.moved_bytes(packed, (first * element) as i64);
+            }
+            let address = behind(address, first * element);
+            return self.store_first_bytes(address, packed, count * element);
         }
         if let Mask::Constant(_) = mask {
             return self.store_each(buffer, address, value, mask, lanes);
@@ -148,24 +181,37 @@ impl Selector<'_> {
         self.builder.close_branch(branching, Vec::new());
     }
 
-    /// Copies so many bytes, up to sixteen, that stand in the frame.
-    fn copy_first(&mut self, address: MemoryOperand, count: usize) {
+    /// Stores so many bytes of a vector, up to sixteen.
+    fn store_first_bytes(&mut self, address: MemoryOperand, packed: VRegId, count: usize) {
+        if count >= 8 {
+            let store = |selector: &mut Self, value: VRegId, offset: usize| {
+                let inst = Inst::new(Opcode::StoreLane, Lane::I64, &[value]);
+                selector.builder.effect(inst.address(behind(address, offset)));
+            };
+            store(self, packed, 0);
+            if count > 8 {
+                let last = self.moved_bytes(packed, count as i64 - 8);
+                store(self, last, count - 8);
+            }
+            return;
+        }
         let (first, last) = match count {
             1 => (Lane::I8, Lane::I8),
             2 => (Lane::I16, Lane::I16),
             3 => (Lane::I16, Lane::I8),
-            4..8 => (Lane::I32, Lane::I32),
-            _ => (Lane::I64, Lane::I64),
+            _ => (Lane::I32, Lane::I32),
         };
-        let mut copy = |offset: usize, lane: Lane| {
-            let value = self.int_at(MemoryOperand::frame(APART), offset, lane);
-            let displacement = address.displacement + offset as i32;
-            let to = MemoryOperand { displacement, ..address };
-            self.builder.effect(Inst::new(Opcode::IntStore, lane, &[value]).address(to));
+        let word = Inst::new(Opcode::IntFromVector, Lane::I64, &[packed]);
+        let word = self.builder.emit(word, RegisterType::Int);
+        let store = |selector: &mut Self, value: VRegId, offset: usize, lane: Lane| {
+            let inst = Inst::new(Opcode::IntStore, lane, &[value]);
+            selector.builder.effect(inst.address(behind(address, offset)));
         };
-        copy(0, first);
-        if count > first.bytes() {
-            copy(count - last.bytes(), last);
+        store(self, word, 0, first);
+        let begin = count - last.bytes();
+        if begin > 0 {
+            let rest = self.builder.int_imm(Opcode::IntShrImm, word, 8 * begin as i64);
+            store(self, rest, begin, last);
         }
     }
 
@@ -194,9 +240,14 @@ impl Selector<'_> {
     }
 }
 
-/// How many lanes are on, if it is known that they are the first ones.
-fn first_lanes(mask: Mask) -> Option<usize> {
+/// The first lane that is on and how many are, if it is known that they are neighbours.
+fn run_of(mask: Mask) -> Option<(usize, usize)> {
     let Mask::Constant(bits) = mask else { return None };
-    let count = bits.trailing_ones() as usize;
-    (count > 0 && bits == all_lanes(count)).then_some(count)
+    let first = bits.trailing_zeros() as usize;
+    let count = bits.checked_shr(first as u32)?.trailing_ones() as usize;
+    (count > 0 && bits == all_lanes(count) << first).then_some((first, count))
+}
+
+fn behind(address: MemoryOperand, bytes: usize) -> MemoryOperand {
+    MemoryOperand { displacement: address.displacement + bytes as i32, ..address }
 }
