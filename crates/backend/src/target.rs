@@ -78,6 +78,12 @@ impl Target {
         self.isa.instructions().any(|(row, _)| row.takes(&[DType::U8, DType::I8], 4))
     }
 
+    /// Whether it has an instruction for products of integers of 64 bits in vectors.
+    #[must_use]
+    pub fn multiplies_long(&self) -> bool {
+        self.isa != Isa::X86Avx2
+    }
+
     /// How many signed bytes its instruction for their products takes at once of each operand, if
     /// it has one.
     #[must_use]

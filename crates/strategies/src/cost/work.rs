@@ -248,7 +248,7 @@ impl Walk<'_> {
                 work.then(&self.cast(argument.dtype(self.kernel), *dtype, self.times(depends)));
                 (work, depends)
             }
-            ScalarExpr::Apply { function, arguments, .. } => {
+            ScalarExpr::Apply { function, arguments, dtype } => {
                 let (mut work, mut depends) = (Work::default(), Depends::on(0));
                 for argument in arguments {
                     let own = self.value(argument);
@@ -256,7 +256,14 @@ impl Walk<'_> {
                     depends = depends.and(own.1);
                 }
                 let bounds = arguments.iter().any(is_number);
-                let own = self.function(*function, bounds, self.times(depends));
+                let times = self.times(depends);
+                let mut own = self.function(*function, bounds, times);
+                let is_long = matches!(dtype, DType::I64 | DType::U64);
+                if *function == ScalarFunction::Mul && is_long && !self.target.multiplies_long() {
+                    // Three products of halves; what is shifted and added.
+                    (own.products, own.sums, own.arithmetic) =
+                        (3.0 * times, 4.0 * times, 7.0 * times);
+                }
                 work.then(&own);
                 (work, depends)
             }
