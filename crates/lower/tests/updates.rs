@@ -94,7 +94,7 @@ fn added_up(
     let rows = builder.parameter("rows", ty(DType::F32, &[2, 4, 2]));
     let places = builder.parameter("places", ty(DType::I64, &[2]));
     let sums = builder.reduce_axes(table, &[2], tensor::Reduction::Sum, DType::F32, false);
-    let sums = builder.reshape(sums.expect("sums"), [64, 4, 2].map(sym::Expr::from).into());
+    let sums = builder.reshape(sums.expect("sums"), vec![64.into(), 4.into(), 2.into()]);
     let sums = sums.expect("sums in another shape");
     let mut results = front(&mut builder, sums);
     let reduction = Some(tensor::Reduction::Sum);

@@ -307,6 +307,23 @@ const FUNCTIONS: &[&str] = &[
      parameter %u: f32[4] as \"u\"
      %i: i64[4] = literal {0, 2, 2, 0}
      %y: f32[3] = scatter product axes [0] batch 0 position 0 %x, %u, %i",
+    // Elements that are written, added to and compared several times.
+    "parameter %x: f32[3, 2] as \"x\"
+     parameter %u: f32[5, 2] as \"u\"
+     %i: i64[5] = literal {0, 2, 2, 0, 2}
+     %w: f32[3, 2] = scatter replace axes [0] batch 0 position 0 %x, %u, %i
+     %y: f32[3, 2] = map mul %w, %w",
+    "parameter %x: f32[2, 3] as \"x\"
+     parameter %u: f32[2, 5] as \"u\"
+     %i: i64[5] = literal {0, 2, 2, 0, 2}
+     %s: f32[2, 3] = scatter sum axes [1] batch 0 position 1 %x, %u, %i
+     %y: f32[2, 3] = map mul %s, %s",
+    "parameter %x: f32[3] as \"x\"
+     parameter %u: f32[6] as \"u\"
+     %i: i64[6] = literal {0, 2, 2, 0, 2, 1}
+     %m: f32[3] = scatter max axes [0] batch 0 position 0 %x, %u, %i
+     %l: f32[3] = scatter min axes [0] batch 0 position 0 %m, %u, %i
+     %y: f32[3] = map mul %m, %l",
     // As many turns as the data says, but 9 at most; and always 4.
     "parameter %x: f32[2] as \"x\"
      %o: i64[] = literal {0}
