@@ -75,7 +75,7 @@ impl Sum {
         let mut operands = rewriter.operands(self.scatter);
         operands[0] = rewriter.get(self.other);
         let places = [scatter.location, sum.location];
-        let fused = rewriter.builder.locations().fuse(places.into_iter());
+        let fused = rewriter.builder.locations().fuse(places);
         rewriter.builder.set_location(fused);
         rewriter.builder.add(scatter.op.clone(), &operands)
     }
