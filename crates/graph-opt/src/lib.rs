@@ -8,6 +8,7 @@
 //! Values of literals may be read here, of weights only types. This crate does not know loops or
 //! targets. A pass that changes nothing leaves a function shared with others as it is.
 
+mod accumulate;
 mod batch_norm;
 mod control;
 mod cse;
@@ -49,6 +50,7 @@ const PASSES: &[PassRow<Arc<Function>>] = &[
     PassRow { name: "simplify", run: simplify::run, after: &["hoist"] },
     PassRow { name: "short_first", run: short_first::run, after: &["simplify"] },
     PassRow { name: "batch_norm", run: batch_norm::run, after: &["simplify", "short_first"] },
+    PassRow { name: "accumulate", run: accumulate::run, after: &["simplify"] },
     PassRow { name: "excess_precision", run: excess_precision::run, after: &["batch_norm"] },
     PassRow { name: "cse", run: cse::run, after: &["excess_precision"] },
     PassRow { name: "sink", run: sink::run, after: &["hoist", "cse"] },

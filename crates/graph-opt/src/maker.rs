@@ -56,6 +56,25 @@ pub(crate) struct Maker<'m, 'a> {
     seen: Vec<LocationId>,
 }
 
+/// The element of a value of a function that is the same literal throughout.
+pub(crate) fn splat(function: &Function, value: ValueId) -> Option<Scalar> {
+    let (id, _) = function.producer(value)?;
+    let node = &function.nodes[id];
+    match &node.op {
+        Op::Literal(tensor) if tensor.dtype() != DType::String => {
+            let small = !tensor.is_empty() && tensor.len() <= fold::LARGEST;
+            let first = small.then(|| tensor.get_scalar(0))?;
+            tensor.scalars().all(|scalar| scalar == first).then_some(first)
+        }
+        Op::Broadcast { .. } | Op::Reshape { .. } => {
+            let literal = function.literal(node.operands[0])?;
+            let single = literal.len() == 1 && literal.dtype() != DType::String;
+            single.then(|| literal.get_scalar(0))
+        }
+        _ => None,
+    }
+}
+
 /// The only result of a node, or why there is none.
 pub(crate) type Made = Built<ValueId>;
 
@@ -151,22 +170,7 @@ impl Maker<'_, '_> {
 
     /// The element of a value that is the same literal throughout.
     pub(crate) fn splat(&self, value: ValueId) -> Option<Scalar> {
-        let function = self.function();
-        let (id, _) = function.producer(value)?;
-        let node = &function.nodes[id];
-        match &node.op {
-            Op::Literal(tensor) if tensor.dtype() != DType::String => {
-                let small = !tensor.is_empty() && tensor.len() <= fold::LARGEST;
-                let first = small.then(|| tensor.get_scalar(0))?;
-                tensor.scalars().all(|scalar| scalar == first).then_some(first)
-            }
-            Op::Broadcast { .. } | Op::Reshape { .. } => {
-                let literal = function.literal(node.operands[0])?;
-                let single = literal.len() == 1 && literal.dtype() != DType::String;
-                single.then(|| literal.get_scalar(0))
-            }
-            _ => None,
-        }
+        splat(self.function(), value)
     }
 
     /// Whether a value depends on constants alone.

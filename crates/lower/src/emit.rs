@@ -186,6 +186,8 @@ impl Emitter<'_> {
         let mut grouping = form(function, fusion);
         let (updates, in_place, reasons) = updates::find(function, &grouping, &users, donated);
         grouping.in_place = in_place;
+        let taken_over = updates::take_over(function, &mut grouping, &users);
+        grouping.in_place.extend(taken_over);
         let mut results = results.to_vec();
         if self.region.is_none() {
             self.updates.clone_from(&updates);

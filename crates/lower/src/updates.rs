@@ -1,22 +1,27 @@
-//! Which results are what a run, or a turn of a loop, makes of a parameter in the parameter's own
-//! memory.
+//! Scatters that write in the memory of what they change: of a parameter that is donated to a
+//! result of a run, or of a turn of a loop, and of a value that kernels have made.
 //!
 //! before: `%r = scatter %p, %rows, %places`, `%r` the result to which `%p` is donated
 //! after:  the kernel writes the rows into the memory of `%r`, which holds `%p` when the run begins
+//!
+//! before: `%v = ..`, `%r = scatter %v, %rows, %places`
+//! after:  `%v` lies in the memory of `%r` from the beginning, the kernel writes the rows
 //!
 //! That is right if all else that reads `%p` runs before: then no read of what was there comes
 //! behind the write. So kernels that read `%p` stand in front of the scatter's, which reads it in
 //! no other way; `%p` is no result itself; and the result has memory of its own, all of it. What a
 //! donated parameter does not allow is refused with a reason, and its result is written to memory
-//! of its own. What a loop carries is donated to what its next turn is given.
+//! of its own. What a loop carries is donated to what its next turn is given. The same is asked of
+//! all values that lie in the memory of `%v`.
 
 use std::collections::BTreeSet;
 
 use base::{Locations, Remark};
 use graph::{Function, NodeId, Op, User, Users, ValueId};
 
+use crate::definitions::class_of;
 use crate::emit::byte_count;
-use crate::groups::Grouping;
+use crate::groups::{Group, Grouping, Home};
 
 /// A donated parameter that is changed in place: the number of the result, and of the parameter.
 pub(crate) type Update = (usize, usize);
@@ -81,7 +86,7 @@ fn scatter(
     if !matches!(data.op, Op::Scatter { .. }) || data.operands[0] != given {
         return Err("the result is not the parameter with elements written into it");
     }
-    if !is_read_before(function, grouping, users, (given, node)) {
+    if !is_read_before(function, grouping, users, given, node) {
         return Err("it is read elsewhere, too");
     }
     if function.results().iter().filter(|&&other| other == value).count() != 1 {
@@ -95,35 +100,83 @@ fn scatter(
     Ok(node)
 }
 
-/// Whether all that reads a parameter's memory runs in front of a scatter that writes to it.
+/// Lets what scatters change lie in their results' memory, where kernels have made it and nobody
+/// reads it later; returns these scatters.
+pub(crate) fn take_over(
+    function: &Function,
+    grouping: &mut Grouping,
+    users: &Users,
+) -> BTreeSet<NodeId> {
+    let mut found = BTreeSet::new();
+    for &node in &function.regions[function.body].nodes {
+        if !matches!(function.nodes[node].op, Op::Scatter { .. }) {
+            continue;
+        }
+        let Some(root) = taken_over(function, grouping, users, node) else { continue };
+        let result = function.nodes[node].results[0];
+        for value in lying_in(function, grouping, root) {
+            if let Home::Stored(view) = &mut grouping.homes[value] {
+                view.root = result;
+            }
+        }
+        found.insert(node);
+    }
+    found
+}
+
+/// The memory of what a scatter changes, if that may be its result's.
+fn taken_over(
+    function: &Function,
+    grouping: &Grouping,
+    users: &Users,
+    scatter: NodeId,
+) -> Option<ValueId> {
+    let data = &function.nodes[scatter];
+    let (given, result) = (data.operands[0], data.results[0]);
+    let (from, to) = (grouping.view(given)?, grouping.view(result)?);
+    let made = class_of(function, from.root).is_some_and(|class| class.is_made_by_kernel());
+    let whole = from.offset.is_zero()
+        && byte_count(function, from.root) == byte_count(function, given)
+        && grouping.view(from.root).is_some_and(|own| own.root == from.root)
+        && !byte_count(function, given).is_zero();
+    let alike = to.root == result && to.offset.is_zero() && to.strides == from.strides;
+    let may = made && whole && alike && from.root != result;
+    (may && is_read_before(function, grouping, users, from.root, scatter)).then_some(from.root)
+}
+
+/// The values that lie in the memory of a root, itself included.
+fn lying_in(function: &Function, grouping: &Grouping, root: ValueId) -> Vec<ValueId> {
+    let lies = |&value: &ValueId| grouping.view(value).is_some_and(|view| view.root == root);
+    function.values.ids().filter(lies).collect()
+}
+
+/// Whether all that reads what lies in the memory of a root runs in front of a scatter that writes
+/// to it.
 fn is_read_before(
     function: &Function,
     grouping: &Grouping,
     users: &Users,
-    (given, scatter): (ValueId, NodeId),
+    root: ValueId,
+    scatter: NodeId,
 ) -> bool {
-    if users[given].len() == 1 {
-        return true;
-    }
-    let mut earlier = BTreeSet::new();
-    for group in grouping.groups.values() {
-        let mut stages = group.stages.iter().map(|stage| stage.node);
-        if stages.clone().any(|node| node == scatter) {
-            break;
-        }
-        earlier.extend(&mut stages);
-    }
-    // What has no memory, or shows the parameter's, hands it on to its own readers.
-    let (mut work, mut seen) = (vec![given], BTreeSet::from([given]));
+    let has_it = |group: &Group| group.stages.iter().any(|stage| stage.node == scatter);
+    let mut groups = grouping.groups.values();
+    let Some(own) = groups.position(has_it) else { return false };
+    let before = grouping.groups.values().take(own);
+    let stages = before.flat_map(|group| group.stages.iter().map(|stage| stage.node));
+    let earlier: BTreeSet<NodeId> = stages.collect();
+    // What has no memory, or shows the root's, hands it on to its own readers.
+    let mut work = lying_in(function, grouping, root);
+    let mut seen: BTreeSet<ValueId> = work.iter().copied().collect();
     while let Some(value) = work.pop() {
         for &user in &users[value] {
             let User::Operand(reader, operand) = user else { return false };
-            if earlier.contains(&reader) || (reader, operand, value) == (scatter, 0, given) {
+            if earlier.contains(&reader) || (reader, operand) == (scatter, 0) {
                 continue;
             }
             let data = &function.nodes[reader];
             let is_handed_on = |&result: &ValueId| match grouping.view(result) {
-                Some(view) => view.root == given,
+                Some(view) => view.root == root,
                 None => true,
             };
             if reader == scatter || !data.regions.is_empty() {

@@ -80,6 +80,59 @@ fn what_is_read_elsewhere_is_copied() {
     assert_eq!((made.updates.len(), reason(&made).contains("wanted twice")), (0, true));
 }
 
+/// Rows added up into sums, and what else is made in front and behind: the kernels of the scatter.
+fn added_up(
+    front: impl Fn(&mut FunctionBuilder, ValueId) -> Vec<ValueId>,
+    behind: impl Fn(&mut FunctionBuilder, ValueId, ValueId) -> Vec<ValueId>,
+) -> (String, String) {
+    let mut builder = FunctionBuilder::new("main");
+    let ty = |dtype: DType, shape: &[i64]| {
+        let shape: Vec<sym::Expr> = shape.iter().map(|&extent| extent.into()).collect();
+        Type::Tensor(TensorType { dtype, shape: shape.into() })
+    };
+    let table = builder.parameter("table", ty(DType::F32, &[64, 8, 4]));
+    let rows = builder.parameter("rows", ty(DType::F32, &[2, 4, 2]));
+    let places = builder.parameter("places", ty(DType::I64, &[2]));
+    let sums = builder.reduce_axes(table, &[2], tensor::Reduction::Sum, DType::F32, false);
+    let sums = builder.reshape(sums.expect("sums"), vec![64.into(), 4.into(), 2.into()]);
+    let sums = sums.expect("sums in another shape");
+    let mut results = front(&mut builder, sums);
+    let reduction = Some(tensor::Reduction::Sum);
+    let op = Op::Scatter { axes: vec![0], batch: 0, position: 0, reduction };
+    let written = builder.add(op, &[sums, rows, places]).expect("a scatter")[0];
+    results.extend(behind(&mut builder, sums, written));
+    let more = results.into_iter().enumerate().map(|(at, value)| (format!("more{at}"), value));
+    let results = std::iter::once(("result".to_owned(), written)).chain(more).collect();
+    let (module, made) = lowered(builder.finish(results));
+    let scatters = made.kernels.iter().filter(|kernel| kernel.name.contains("scatter"));
+    let naive = scatters.map(|kernel| kernel.naive.kernel.to_string()).collect();
+    (naive, module.programs[made.program].to_string())
+}
+
+#[test]
+fn what_kernels_made_is_changed_where_it_lies() {
+    let negated = |builder: &mut FunctionBuilder, value: ValueId| {
+        vec![builder.map(ScalarFunction::Neg, &[value]).expect("a map")]
+    };
+    let (kernel, program) = added_up(|_, _| Vec::new(), |builder, _, it| negated(builder, it));
+    assert!(kernel.contains("update f32") && !kernel.contains("< 64"), "{kernel}");
+    // The sums lie in the output from the beginning.
+    assert!(program.contains("arena 0 {"), "{program}");
+    let (kernel, _) = added_up(negated, |_, _, _| Vec::new());
+    assert!(kernel.contains("update f32") && !kernel.contains("< 64"), "{kernel}");
+}
+
+#[test]
+fn what_kernels_made_is_copied_where_it_is_read_later() {
+    let both = |builder: &mut FunctionBuilder, sums: ValueId, written: ValueId| {
+        vec![builder.map(ScalarFunction::Mul, &[sums, written]).expect("a map")]
+    };
+    let (kernel, _) = added_up(|_, _| Vec::new(), both);
+    assert!(!kernel.contains("update f32") && kernel.contains("< 64"), "{kernel}");
+    let (kernel, _) = added_up(|_, sums| vec![sums], |_, _, _| Vec::new());
+    assert!(!kernel.contains("update f32") && kernel.contains("< 64"), "{kernel}");
+}
+
 /// A loop that writes a row of a table each turn, of what `row` makes of the table and the turn's
 /// number.
 fn table_loop(

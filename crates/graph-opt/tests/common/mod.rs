@@ -143,7 +143,7 @@ impl Keeps {
     /// What the pass of a name keeps.
     pub(crate) fn of(pass: &str) -> Keeps {
         match pass {
-            "batch_norm" => Keeps::Nearly,
+            "accumulate" | "batch_norm" => Keeps::Nearly,
             "excess_precision" => Keeps::BitsOfF64,
             _ => Keeps::Bits,
         }

@@ -300,10 +300,18 @@ impl EvaluatedFunction<'_> {
     fn memory(&self, source: &KernelSource, value: ValueId, buffer: &Buffer) -> Vec<u8> {
         let (places, whole) = (buffer.byte_places(), &self.values.of[&value]);
         let mut memory = vec![POISON; buffer.span_bytes().unwrap_or(0) as usize];
-        if buffer.scope != Scope::Parameter(Access::Write) {
-            put(&mut memory, &places, whole);
-        }
         let node = self.function.producer(value).map(|(node, _)| &self.function.nodes[node]);
+        match (buffer.scope, node) {
+            // What is changed where it lies holds what is there before.
+            (
+                Scope::Parameter(Access::Update),
+                Some(Node { op: Op::Scatter { .. }, operands, .. }),
+            ) => {
+                put(&mut memory, &places, &self.values.of[&operands[0]]);
+            }
+            (Scope::Parameter(Access::Write), _) => {}
+            _ => put(&mut memory, &places, whole),
+        }
         // A `Pad` whose operand is no argument has it in its memory already.
         if let Some(Node { op: Op::Pad { low, .. }, operands, .. }) = node
             && is_written(buffer)
