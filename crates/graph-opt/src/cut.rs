@@ -8,7 +8,8 @@
 //! `main` reads as it is stays a `Weight`. Where `main` only looks up elements of what is larger
 //! than the constants it is made of, element by element (a quantised table of embeddings), or
 //! multiplies each a few times (weights of few bits), or has them follow sums (scales of 16 bits),
-//! it makes those elements of the constants that take the least memory. Run after dead nodes are gone and equal nodes are one.
+//! it makes those elements of the constants that take the least memory. Run after dead nodes are
+//! gone and equal nodes are one.
 
 use base::{Arena, IdSet, SecondaryMap};
 use graph::{Definition, Function, Node, NodeId, Op, User, Users, ValueId, element_count};

@@ -147,7 +147,8 @@ class Language(unittest.TestCase):
             for wrong in ([{"role": "user"}], ["Who?"], [{"role": 1, "content": "x"}]):
                 with self.subTest(wrong), self.assertRaises(TypeError):
                     model.chat(wrong)
-            for template in ("{{ raise_exception('no') }}", "{% for %}", "{{ ''.__class__.mro() }}"):
+            wrong = "{{ raise_exception('no') }}", "{% for %}", "{{ ''.__class__.mro() }}"
+            for template in wrong:
                 with self.subTest(template), self.assertRaises(tilewright.ModelError):
                     chat(template).chat(messages)
 

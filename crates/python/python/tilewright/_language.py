@@ -13,9 +13,9 @@ class GeneratedText(str):
     """What a language model has written.
 
     Beside the text there are ``tokens``, those of the text, one that ended it included, and
-    ``reason``: ``"end"`` (the model ended it), ``"stop"`` (one of the texts at which it was to end),
-    ``"length"`` (there are as many tokens as were asked for), ``"context"`` (there is no room for
-    more) or ``"no number"`` (the model computed none).
+    ``reason``: ``"end"`` (the model ended it), ``"stop"`` (one of the texts at which it was to
+    end), ``"length"`` (there are as many tokens as were asked for), ``"context"`` (there is no room
+    for more) or ``"no number"`` (the model computed none).
     """
 
     tokens: Tuple[int, ...]
@@ -120,8 +120,8 @@ class LLM:
         """Continues a prompt, a text or a list of tokens, by at most ``max_tokens`` tokens.
 
         With ``temperature`` 0 each token is the likeliest; else it is drawn, and the same ``seed``
-        draws the same: of the ``top_k`` likeliest tokens (0: of all), of the likeliest that together
-        are at least as likely as ``top_p``, of those at least ``min_p`` times as likely as the
+        draws the same: of the ``top_k`` likeliest tokens (0: of all), of the likeliest that
+        together are at least as likely as ``top_p``, of those at least ``min_p`` times as likely as the
         likeliest. ``repetition_penalty`` divides the logits of tokens that came shortly before.
         ``stop`` is a text, or several, at which the text ends, and which is not part of it.
 
@@ -144,8 +144,8 @@ class LLM:
         return made.text
 
     def chat(self, messages, max_tokens=256, **options):
-        """Answers messages, dictionaries of ``role`` (``"system"``, ``"user"``, ``"assistant"``) and
-        ``content``, or one text of the user's. They are written by the template of the model's file
+        """Answers messages, dictionaries of ``role`` (``"system"``, ``"user"``, ``"assistant"``)
+        and ``content``, or one text of the user's. They are written by the template of the model's file
         with the package ``jinja2``; the options are those of :meth:`generate`.
 
         Raises :class:`ModelError` for a model without a template, or whose template refuses the
