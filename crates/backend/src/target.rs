@@ -4,6 +4,7 @@
 
 use tensor::DType;
 
+use crate::instruction::Instruction;
 use crate::machine::Machine;
 
 /// An instruction set.
@@ -82,6 +83,19 @@ impl Target {
     #[must_use]
     pub fn multiplies_long(&self) -> bool {
         self.isa != Isa::X86Avx2
+    }
+
+    /// Whether a term takes no longer in such sums than in those of pairs of 16 bits, so that
+    /// integers are multiplied as bytes wherever they are bytes.
+    #[must_use]
+    pub fn prefers_bytes(&self) -> bool {
+        let each = |dtypes: &[DType], count: i64| {
+            let own = |row: &Instruction| row.takes(dtypes, count);
+            let cost = self.isa.instructions().find_map(|(row, cost)| own(row).then_some(cost));
+            cost.map(|cost| cost.cycles / count as f64)
+        };
+        let pairs = each(&[DType::I16, DType::I16], 2).unwrap_or(f64::INFINITY);
+        each(&[DType::U8, DType::I8], 4).is_some_and(|quads| quads < pairs)
     }
 
     /// How many signed bytes its instruction for their products takes at once of each operand, if

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use base::{Diagnostic, Diagnostics, codes};
 use clap::{Args, ValueEnum};
+use generate::LanguageModel;
 use tilewright::{
     ArtifactForm, ArtifactOptions, MemoryLimits, OperatingSystem, Options, SourceOptions, Value,
 };
@@ -34,6 +35,10 @@ use crate::standard_output::say;
         "for the shape of an input",
     ),
     ("tilewright compile model.onnx -o model.tw --emit engine", "what runs: code and constants"),
+    (
+        "tilewright compile model.gguf -o model.tw --emit engine --context 2048",
+        "a language model, for `generate`, `chat` and `serve`",
+    ),
 ]))]
 #[command(next_help_heading = OUTPUTS)]
 pub(crate) struct Arguments {
@@ -68,7 +73,14 @@ pub(crate) struct Arguments {
     /// `flash=256k,ram=64k`, either or both
     #[arg(long, value_name = "LIMITS", value_parser = memory_limits)]
     memory: Option<MemoryLimits>,
+    /// How many tokens of a text an engine of a language model has code for; that for longer ones
+    /// is made when it is met [default: 4096, or what the model was made for]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    context: Option<u32>,
 }
+
+/// The tokens of a text that an engine has code for, if the model was made for as many.
+const MOST_TOKENS: usize = 4096;
 
 /// Limits of memory, in bytes, kilobytes of 1,024 or megabytes of 1,024 of these.
 fn memory_limits(text: &str) -> Result<MemoryLimits, String> {
@@ -140,6 +152,14 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let (model, folder) = (&arguments.model.model, &arguments.output);
     let (fold_setup, has_weights) =
         (arguments.fold_setup, arguments.weights == WeightsPlace::Inside);
+    if arguments.context.is_some() && !matches!(arguments.emit, Form::Engine) {
+        let message = "`--context` is for engines of language models";
+        return Err(Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+            .at("--emit")
+            .because("what is written otherwise takes the shapes that `--dim` fixes, or any")
+            .remedy("use `--emit engine`, or leave the option out")
+            .into());
+    }
     if !matches!(arguments.emit, Form::C) && (arguments.report || arguments.memory.is_some()) {
         let option = if arguments.report { "--report" } else { "--memory" };
         return Err(is_for_sources(option));
@@ -196,14 +216,30 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     Ok(Outcome::Good)
 }
 
-/// Compiles the model and saves it, code for the inputs given included.
+/// Compiles the model and saves it, code for the inputs given included; a language model with its
+/// tokenizer, if no shape is given.
 fn engine(
     arguments: &Arguments,
     mut options: Options,
     inputs: &BTreeMap<String, Value>,
 ) -> base::Result<()> {
+    let path = &arguments.model.model;
+    let is_free = inputs.is_empty() && options.dims.is_empty();
+    if is_free && LanguageModel::is_one(path, &options)? {
+        let model = LanguageModel::read(path, &options)?;
+        let most = MOST_TOKENS.min(model.trained_places());
+        return model.save(&arguments.output, arguments.context.map_or(most, |it| it as usize));
+    }
+    if arguments.context.is_some() {
+        let message = "`--context` is for engines of language models";
+        return Err(Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+            .at(path.display().to_string())
+            .because("only texts grow; the shapes of other models are those of `--dim`")
+            .remedy("leave the option out")
+            .into());
+    }
     options.bind_shapes(inputs);
-    tilewright::compile(&arguments.model.model, &options)?.save(&arguments.output)
+    tilewright::compile(path, &options)?.save(&arguments.output)
 }
 
 /// An option that only C sources have.

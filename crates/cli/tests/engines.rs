@@ -6,8 +6,11 @@ mod support;
 use import_onnx::proto::ModelProto;
 use prost::Message;
 use support::{Folder, runnable_targets, tilewright};
+use tilewright::Options;
 
 const DIGITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/digits/digits.onnx");
+
+const STORIES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../models/stories/stories.gguf");
 
 fn run(folder: &Folder, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = tilewright(folder.path(), arguments);
@@ -41,6 +44,35 @@ fn an_engine_runs_in_the_place_of_its_model() {
     for looked in [&["explain", "digits.tw"][..], &["bench", "digits.tw", "--seconds", "0.01"]] {
         let (status, _, errors) = run(&folder, looked);
         assert_eq!(status, Some(0), "{looked:?}: {errors}");
+    }
+}
+
+#[test]
+fn a_language_model_is_written_from_its_engine() {
+    if runnable_targets().is_empty() {
+        println!("skipped: this machine does not run what is compiled");
+        return;
+    }
+    let folder = Folder::new();
+    let emit = ["--emit", "engine", "--context", "200", "-o", "stories.tw"];
+    let (status, _, errors) = run(&folder, &[&["compile", STORIES][..], &emit].concat());
+    let has_bytes = Options::default().target.resolve().expect("a target").multiplies_bytes();
+    if !has_bytes {
+        assert!(status == Some(1) && errors.contains("TW0305"), "{errors}");
+        return;
+    }
+    assert_eq!(status, Some(0), "{errors}");
+    let text = ["-p", "Long ago a kind fox", "-n", "40", "--threads", "1"];
+    let (status, written, errors) =
+        run(&folder, &[&["generate", "stories.tw"][..], &text].concat());
+    assert_eq!(status, Some(0), "{errors}");
+    let (_, wanted, _) = run(&folder, &[&["generate", STORIES][..], &text].concat());
+    assert!(written.len() > 40 && written == wanted, "{written}{wanted}");
+
+    for (model, form) in [(DIGITS, "engine"), (STORIES, "c")] {
+        let others = ["--emit", form, "--context", "200", "-o", "other"];
+        let (status, _, errors) = run(&folder, &[&["compile", model][..], &others].concat());
+        assert!(status == Some(1) && errors.contains("engines of language models"), "{errors}");
     }
 }
 

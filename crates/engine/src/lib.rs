@@ -35,7 +35,7 @@ pub use wire::{Damage, Decoder, Encoder};
 pub const MAGIC: [u8; 8] = *b"\x89TWE\r\n\x1a\n";
 
 /// The version of the format: of this header and of all sections.
-pub const FORMAT: u32 = 1;
+pub const FORMAT: u32 = 2;
 
 /// Bytes ahead of the rows of sections.
 const HEADER: usize = 64;

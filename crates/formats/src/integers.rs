@@ -129,7 +129,7 @@ impl Bytes {
         if let Some(count) = target.signed_bytes_at_once() {
             return Some(Bytes { count, are_signed: true, are_single });
         }
-        let has_quads = target.multiplies_bytes();
+        let has_quads = target.prefers_bytes();
         has_quads.then_some(Bytes { count: 4, are_signed: false, are_single })
     }
 }

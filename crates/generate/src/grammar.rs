@@ -75,7 +75,8 @@ fn refused(reason: &str) -> Diagnostics {
 }
 
 impl TextGrammar {
-    /// The texts that a JSON schema allows: JSON, of a subset of draft 2020-12.
+    /// The texts that a JSON schema allows: JSON, of a subset of draft 2020-12, in which objects
+    /// have their properties in the order of the schema.
     ///
     /// # Errors
     /// `TW0212` for what is no JSON, and for keywords that are not supported.
@@ -108,6 +109,17 @@ impl TextGrammar {
     }
 }
 
+/// The bits of a word, the lowest first.
+const BITS: [u32; 32] = {
+    let mut bits = [0; 32];
+    let mut bit = 0;
+    while bit < 32 {
+        bits[bit] = 1 << bit;
+        bit += 1;
+    }
+    bits
+};
+
 /// A grammar, and how far a text is in it.
 pub(crate) struct FollowedGrammar {
     matcher: Matcher,
@@ -123,13 +135,13 @@ impl FollowedGrammar {
         let allowed = allowed.map_err(|found| refused(&found.to_string()))?;
         let words = allowed.as_slice();
         for (part, word) in logits.chunks_mut(32).zip(words.iter().chain(std::iter::repeat(&0))) {
-            if *word == u32::MAX {
-                continue;
-            }
-            for (bit, logit) in part.iter_mut().enumerate() {
-                if word >> bit & 1 == 0 {
-                    *logit = f32::NEG_INFINITY;
-                }
+            match *word {
+                u32::MAX => {}
+                0 => part.fill(f32::NEG_INFINITY),
+                // Without branches, so in vectors.
+                word => part.iter_mut().zip(BITS).for_each(|(logit, bit)| {
+                    *logit = if word & bit == 0 { f32::NEG_INFINITY } else { *logit };
+                }),
             }
         }
         Ok(())

@@ -45,6 +45,21 @@ pub struct LanguageModel {
 }
 
 impl LanguageModel {
+    /// Whether a file or a folder is a language model that has its tokenizer with it.
+    ///
+    /// # Errors
+    /// Files that cannot be read, or are damaged.
+    pub fn is_one(path: impl AsRef<Path>, options: &Options) -> Result<bool> {
+        match Source::read(path, &options.limits)? {
+            Source::Decoder(model) => {
+                let name = model.file().text("tokenizer.ggml.model")?;
+                Ok(name.is_some_and(|name| name != "no_vocab"))
+            }
+            Source::Engine(engine) => Ok(engine.beside().is_some()),
+            _ => Ok(false),
+        }
+    }
+
     /// Reads and compiles a model: a GGUF file, or a folder as Hugging Face writes it; or loads an
     /// engine file that [`Self::save`] has written.
     ///
@@ -126,7 +141,7 @@ impl LanguageModel {
             return Err(Diagnostic::error(codes::NOT_IN_ENGINE, message)
                 .at(format!("target {}", self.one.target().name))
                 .because("without products of bytes, prompts read other weights than tokens do")
-                .remedy("start from the model file, or compile for x86-64-v4 on such a machine")
+                .remedy("start from the model file, or use `--target x86-64-v3`")
                 .into());
         }
         let mut before = 0;

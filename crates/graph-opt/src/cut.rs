@@ -7,12 +7,13 @@
 //! `Iota`, literals) are computed again in `main`, indices are converted there, and a weight that
 //! `main` reads as it is stays a `Weight`. Where `main` only looks up elements of what is larger
 //! than the constants it is made of, element by element (a quantised table of embeddings), or
-//! multiplies each a few times (weights of few bits), it makes those elements of the constants that
-//! take the least memory. Run after dead nodes are gone and equal nodes are one.
+//! multiplies each a few times (weights of few bits), or has them follow sums (scales of 16 bits),
+//! it makes those elements of the constants that take the least memory. Run after dead nodes are
+//! gone and equal nodes are one.
 
 use base::{Arena, IdSet, SecondaryMap};
-use graph::{Definition, Function, NodeId, Op, User, ValueId, element_count};
-use tensor::ScalarFunction;
+use graph::{Definition, Function, Node, NodeId, Op, User, Users, ValueId, element_count};
+use tensor::{DType, ScalarFunction};
 
 /// The two halves of a function.
 #[derive(Clone, Debug, PartialEq)]
@@ -47,6 +48,7 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
     let met_seldom = |value: ValueId| {
         let made = function.producer(value);
         let is_field = made.is_some_and(|(id, _)| function.nodes[id].op.is_field());
+        let is_of_short = made.is_some_and(|(id, _)| widens_float(&function, id));
         let is_read = |user: &User| match *user {
             User::Operand(node, number) => {
                 let made = function.nodes[node].results.first();
@@ -59,6 +61,8 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
                         let shape = function.ty(value).as_tensor().map(|ty| &ty.shape);
                         shape.is_some_and(|shape| space.meets_seldom(shape))
                     }
+                    // What follows a sum is met once for all of its terms.
+                    _ if is_of_short => scales_sum(function, &users, (node, number)),
                     _ => false,
                 };
                 seldom || made.is_some_and(|&made| constants.contains(made))
@@ -99,6 +103,56 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
     }
     let order = function.nodes_in_order().into_iter().filter(|&id| crossing.contains(id));
     order.flat_map(|id| function.nodes[id].results.clone()).collect()
+}
+
+/// Whether a node converts floats of 16 bits, which kernels do where they load them.
+fn widens_float(function: &Function, node: NodeId) -> bool {
+    let Node { op, operands, .. } = &function.nodes[node];
+    let short = |&value: &ValueId| {
+        let ty = function.ty(value).as_tensor();
+        ty.is_some_and(|ty| matches!(ty.dtype, DType::F16 | DType::BF16))
+    };
+    let widens = Op::Map { function: ScalarFunction::Cast, dtype: DType::F32 };
+    *op == widens && operands.iter().all(short)
+}
+
+/// Whether an operand of a node only ever meets what is made of a sum, element by element.
+fn scales_sum(function: &Function, users: &Users, first: (NodeId, usize)) -> bool {
+    let mut work = vec![first];
+    while let Some((node, number)) = work.pop() {
+        let Node { op, operands, results, .. } = &function.nodes[node];
+        match op {
+            Op::Map { .. } => {
+                let mut others = operands.iter().enumerate().filter(|(at, _)| *at != number);
+                if !others.any(|(_, &value)| is_of_sum(function, value)) {
+                    return false;
+                }
+            }
+            Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
+                for user in results.iter().flat_map(|&result| &users[result]) {
+                    let User::Operand(node, number) = *user else { return false };
+                    work.push((node, number));
+                }
+            }
+            _ => return false,
+        }
+    }
+    true
+}
+
+/// Whether a value is made of a sum, element by element.
+fn is_of_sum(function: &Function, value: ValueId) -> bool {
+    let mut work = vec![value];
+    // Sums with scales are no long chains of maps.
+    for _ in 0..16 {
+        let Some((id, _)) = work.pop().and_then(|value| function.producer(value)) else { continue };
+        match &function.nodes[id].op {
+            Op::Contract { .. } | Op::Reduce { .. } => return true,
+            op if is_elementwise(op) => work.extend(&function.nodes[id].operands),
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Whether an element of what a node makes follows from an element of each operand.

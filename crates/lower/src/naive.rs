@@ -5,6 +5,7 @@
 //! `reductions`, `statements`, `selection` and `border` (nests), `partials` (the order of sums),
 //! `build` (a definition a primitive), `tidy`; `outline` (which groups have equal kernels).
 
+mod bits;
 mod border;
 mod build;
 pub(crate) mod element;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tilewright::{Options, Precision};
+use tilewright::{Activations, Options, Precision};
 
 /// The options that a dictionary holds; what it does not name is as `Options::default` has it.
 pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
@@ -20,6 +20,7 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
             "symbolic" => options.symbolic = value.extract()?,
             "without_passes" => options.disabled = value.extract::<Vec<_>>()?.into_iter().collect(),
             "precision" => options.precision = precision(&value.extract::<String>()?)?,
+            "activations" => options.activations = activations(&value.extract::<String>()?)?,
             "limits" => {
                 for (name, most) in value.extract::<BTreeMap<String, u64>>()? {
                     options.limits.set(&name, most).map_err(|reason| {
@@ -39,6 +40,17 @@ fn precision(name: &str) -> PyResult<Precision> {
         "bf16" => Ok(Precision::Bf16),
         _ => {
             let message = format!("precision: {name:?} is neither \"f32\" nor \"bf16\"");
+            Err(PyValueError::new_err(message))
+        }
+    }
+}
+
+fn activations(name: &str) -> PyResult<Activations> {
+    match name {
+        "as-given" => Ok(Activations::AsGiven),
+        "int8" => Ok(Activations::Int8),
+        _ => {
+            let message = format!("activations: {name:?} is neither \"as-given\" nor \"int8\"");
             Err(PyValueError::new_err(message))
         }
     }

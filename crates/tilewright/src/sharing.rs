@@ -9,6 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use engine::{Damage, Decoder, Encoder};
 use loops::{Kernel, Stmt, SymbolKind, may_share, visit};
 use module::Module;
 use program::{Argument, Place, Program, Run, SlotId, Step};
@@ -62,6 +63,30 @@ impl Sharing {
         }
         found.writers.retain(|output, _| !several.contains(output));
         found
+    }
+
+    /// Writes it down.
+    pub(crate) fn encode(&self, encoder: &mut Encoder) {
+        encoder.list(&self.last_reads, |encoder, (&input, &step)| {
+            encoder.number(input.into());
+            encoder.number(step as u64);
+        });
+        encoder.list(&self.writers, |encoder, (&output, (step, alike))| {
+            encoder.number(output.into());
+            encoder.number(*step as u64);
+            encoder.list(alike, |encoder, &input| encoder.number(input.into()));
+        });
+    }
+
+    /// What was written down.
+    pub(crate) fn decode(decoder: &mut Decoder<'_>) -> Result<Sharing, Damage> {
+        let port = |decoder: &mut Decoder<'_>| {
+            u32::try_from(decoder.number()?).map_err(|_| Damage::new("there is no such port"))
+        };
+        let last_reads = decoder.list(|decoder| Ok((port(decoder)?, decoder.size()?)))?;
+        let writers =
+            decoder.list(|decoder| Ok((port(decoder)?, (decoder.size()?, decoder.list(port)?))))?;
+        Ok(Sharing { last_reads, writers })
     }
 
     /// Whether an output may lie where an input lies.

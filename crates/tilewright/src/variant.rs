@@ -303,7 +303,6 @@ impl Variant {
         operands: &[Option<&Tensor>],
         updates: &mut [Update<'_>],
     ) -> Result<Vec<Option<Tensor>>> {
-        let sharing = specialisation.sharing();
         let written = &specialisation.program.updated;
         let is_written = |update: &Update<'_>| {
             let output = update.output.and_then(|output| u32::try_from(output).ok());
@@ -314,7 +313,7 @@ impl Variant {
             let is_whole = specialisation.outputs.get(number).is_some_and(|output| {
                 tensor::tensor::byte_size(output.0, &output.1) == Some(update.memory.len())
             });
-            is_whole && sharing.allows(update.input, number)
+            is_whole && specialisation.sharing().allows(update.input, number)
         };
         let (updates, mut donated): (Vec<_>, Vec<_>) =
             updates.iter_mut().partition(|update| update.output.is_some());

@@ -163,6 +163,7 @@ pub(super) const FORMS: &[Form] = &[
     vex(VEX_Vpsubq_xmm_xmm_xmmm128, P66, M0F, W0, 0xfb, RVM).lengths(2).on(Sub, I64),
     vex(VEX_Vpaddd_xmm_xmm_xmmm128, P66, M0F, W0, 0xfe, RVM).lengths(2).on(Add, I32),
     vex(VEX_Vpshufb_xmm_xmm_xmmm128, P66, M38, W0, 0x00, RVM).lengths(2).on(ShuffleBytes, I32),
+    vex(VEX_Vpmaddubsw_xmm_xmm_xmmm128, P66, M38, W0, 0x04, RVM).lengths(2).on(MulBytes, I32),
     vex(VEX_Vcvtph2ps_xmm_xmmm64, P66, M38, W0, 0x13, RM).lengths(2).on(Load, F16).does(F16ToF32),
     vex(VEX_Vbroadcastss_xmm_m32, P66, M38, W0, 0x18, RM).lengths(2).on(LoadBroadcast, F32),
     vex(VEX_Vpabsd_xmm_xmmm128, P66, M38, W0, 0x1e, RM).lengths(2).on(Abs, I32),

@@ -25,9 +25,26 @@ struct Encoding {
     lane: Lane,
     /// Of its operands; the sum stands first if it is added to at once.
     op: Opcode,
-    /// Whether it only makes what is to be added.
-    then_adds: bool,
+    makes: Makes,
 }
+
+/// What the operation makes.
+#[derive(Clone, Copy, PartialEq)]
+enum Makes {
+    /// The sum with what there was.
+    Sum,
+    /// What is to be added.
+    Addend,
+    /// Sums of pairs in 16 bits, which are added in pairs then. They fit where unsigned bytes have
+    /// 7 bits; those of 8 are cut in two parts.
+    Pairs,
+}
+
+/// Parts of whole bytes of which two products with signed bytes fit 16 bits.
+const PARTS_OF_BYTES: [u64; 2] = [127, 128];
+
+/// The number 1 in each half of a lane.
+const ONES: u64 = 0x0001_0001;
 
 const ENCODINGS: &[Encoding] = &[
     Encoding {
@@ -35,28 +52,35 @@ const ENCODINGS: &[Encoding] = &[
         isas: &[Isa::X86Avx512Bf16],
         lane: Lane::F32,
         op: Opcode::DotPairs,
-        then_adds: false,
+        makes: Makes::Sum,
     },
     Encoding {
         name: "dot_i16_2",
         isas: &[Isa::X86Avx512Bf16],
         lane: Lane::I32,
         op: Opcode::DotPairs,
-        then_adds: false,
+        makes: Makes::Sum,
     },
     Encoding {
         name: "dot_i16_2",
         isas: &[Isa::X86Avx512, Isa::X86Avx2],
         lane: Lane::I32,
         op: Opcode::MulPairs,
-        then_adds: true,
+        makes: Makes::Addend,
     },
     Encoding {
         name: "dot_u8_i8_4",
         isas: &[Isa::X86Avx512Bf16],
         lane: Lane::I32,
         op: Opcode::DotQuads,
-        then_adds: false,
+        makes: Makes::Sum,
+    },
+    Encoding {
+        name: "dot_u8_i8_4",
+        isas: &[Isa::X86Avx2],
+        lane: Lane::I32,
+        op: Opcode::MulBytes,
+        makes: Makes::Pairs,
     },
 ];
 
@@ -71,28 +95,47 @@ impl Selector<'_> {
     pub(super) fn instruction(&mut self, inner: &Loop, name: &str) -> base::Result<()> {
         let Use { found, row } = &*self.instruction_of(inner, name)?;
         let lanes = self.vector_lanes();
-        let mut operands = Vec::new();
+        let mut words = Vec::new();
         for tuple in &found.operands {
-            operands.push(self.load_tuple(tuple, lanes)?);
+            words.push(self.words_of(tuple)?);
         }
         if base::fault::is_seeded("x64.tuple") {
-            let last = operands.len() - 1;
-            operands[0] = operands[last];
+            let last = words.len() - 1;
+            words[0] = words[last].clone();
+        }
+        let parts = match (row.makes, &words[..]) {
+            (Makes::Pairs, [bytes, _]) if bytes.most() > PARTS_OF_BYTES[0] => &PARTS_OF_BYTES[..],
+            _ => &[u64::MAX],
+        };
+        let mut operands: Vec<Vec<VRegId>> = Vec::new();
+        for part in parts {
+            let part = |number: usize| if number == 0 { *part } else { u64::MAX };
+            let words = words.iter().enumerate();
+            operands.push(words.map(|(at, own)| self.load_part(own, part(at), lanes)).collect());
         }
         let before = self.load(found.buffer, &found.index, lanes)?;
         let Evaluated::Vector(before) = before else {
             return Err(self.refuse(format!("`{name}` adds to no numbers")));
         };
         let ty = register_type(row.lane, lanes);
-        let sum = self.register(before);
-        let value = if row.then_adds {
-            let product = self.builder.emit(Inst::new(row.op, row.lane, &operands), ty);
-            self.builder.emit(Inst::new(Opcode::Add, row.lane, &[sum, product]), ty)
-        } else {
-            operands.insert(0, sum);
-            self.builder.emit(Inst::new(row.op, row.lane, &operands), ty)
-        };
-        let result = Vector { item: Item::Register(value), lane: row.lane, lanes };
+        let mut sum = self.register(before);
+        for mut operands in operands {
+            if row.makes == Makes::Sum {
+                operands.insert(0, sum);
+                sum = self.builder.emit(Inst::new(row.op, row.lane, &operands), ty);
+                continue;
+            }
+            let mut product = self.builder.emit(Inst::new(row.op, row.lane, &operands), ty);
+            if row.makes == Makes::Pairs {
+                let vector = Vector { item: Item::Register(product), lane: row.lane, lanes };
+                let ones = self.constant(ONES, vector);
+                let operands = [product, self.register(ones)];
+                let pairs = Inst::new(Opcode::MulPairs, row.lane, &operands);
+                product = self.builder.emit(pairs, ty);
+            }
+            sum = self.builder.emit(Inst::new(Opcode::Add, row.lane, &[sum, product]), ty);
+        }
+        let result = Vector { item: Item::Register(sum), lane: row.lane, lanes };
         self.store(found.buffer, &found.index, Evaluated::Vector(result), lanes)
     }
 
@@ -113,7 +156,7 @@ impl Selector<'_> {
     }
 
     /// The elements that each lane takes, as one 32-bit lane.
-    fn load_tuple(&mut self, tuple: &Tuple, lanes: usize) -> base::Result<VRegId> {
+    fn words_of(&mut self, tuple: &Tuple) -> base::Result<Words> {
         let linear = self.linear(tuple.buffer, &tuple.index);
         let fills = self.element_bytes(tuple.buffer) as i64 * tuple.count == WORD;
         if !fills || linear.irregular || !matches!(linear.lane_step, 0 | WORD) {
@@ -134,13 +177,19 @@ impl Selector<'_> {
                 _ => (field, turned ^ known),
             };
         }
-        let words = self.field_of(tuple.buffer, &linear, field, lanes);
-        let turned = self.constant(field.repeated(turned), words);
+        Ok(Words { buffer: tuple.buffer, linear, field, turned })
+    }
+
+    /// Words in a register; of each element the bits of a part.
+    fn load_part(&mut self, words: &Words, part: u64, lanes: usize) -> VRegId {
+        let field = words.field.masked(part);
+        let loaded = self.field_of(words.buffer, &words.linear, field, lanes);
+        let turned = self.constant(field.repeated(words.turned & part), loaded);
         match turned.item {
-            Item::Constant(0) => Ok(self.register(words)),
+            Item::Constant(0) => self.register(loaded),
             _ => {
-                let words = self.binary(Opcode::Xor, words, turned);
-                Ok(self.register(words))
+                let loaded = self.binary(Opcode::Xor, loaded, turned);
+                self.register(loaded)
             }
         }
     }
@@ -177,6 +226,23 @@ impl Selector<'_> {
         let value = self.register(words);
         self.remember(name, value, buffer);
         vector(value)
+    }
+}
+
+/// Elements of memory as 32-bit lanes.
+#[derive(Clone)]
+struct Words {
+    buffer: BufferId,
+    linear: Linear,
+    /// The bits of each element that are taken, and those that are turned over then.
+    field: Field,
+    turned: u64,
+}
+
+impl Words {
+    /// No element is larger, as an unsigned number.
+    fn most(&self) -> u64 {
+        (self.field.kept | self.turned) & Field::whole(self.field.bits).kept
     }
 }
 

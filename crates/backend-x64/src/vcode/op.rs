@@ -234,6 +234,9 @@ ops! {
     DotQuads        "dot_quads"         'v' "vvv" PURE | MEMORY | TIED;
     /// `a1 * b1 + a0 * b0` of pairs of i16 in 32-bit lanes.
     MulPairs        "mul_pairs"         'v' "vv"  PURE | MEMORY;
+    /// `a1 * b1 + a0 * b0` of pairs of u8 in `a` and of i8 in `b`, in i16, two in a 32-bit lane;
+    /// sums beyond that are taken for its ends (AVX2).
+    MulBytes        "mul_bytes"         'v' "vv"  PURE | MEMORY;
     /// Comparison by the predicate in the immediate (CMPPS or VPCMP numbering), signed.
     Compare         "compare"           'x' "vv"  PURE | MEMORY;
     /// The same for unsigned integers (AVX-512).

@@ -14,7 +14,8 @@
 //! is then one piece of memory a row, however long rows are.
 //!
 //! Weights lie in panels, quads of terms side by side as instructions take them; of fewer bits,
-//! several quads in one, one behind the other in the bits of each byte.
+//! several quads in one, one behind the other in the bits of each byte: a quad of each half of the
+//! block, or of each quarter, as most formats have their bytes, which are then only moved.
 
 use backend::Target;
 use base::Id;
@@ -383,9 +384,11 @@ impl Stored {
         let (each, builder) = (8 / self.bits, &mut rewriter.builder);
         let mut shape = builder.shape(laid)?.to_vec();
         let turns = shape[place].floor_div(&Expr::constant(each * QUAD));
-        shape.splice(place..=place, [turns.clone(), Expr::constant(each), Expr::constant(QUAD)]);
+        shape.splice(place..=place, [Expr::constant(each), turns.clone(), Expr::constant(QUAD)]);
         let split = builder.reshape(laid, &shape[..])?;
+        // Turns, fields, all else, and the terms of a quad last.
         let mut order: Vec<usize> = (0..shape.len()).filter(|&axis| axis != place + 2).collect();
+        order.swap(place, place + 1);
         order.push(place + 2);
         let mut value = builder.transpose(split, &order)?;
         let shape: Vec<Expr> = order.iter().map(|&axis| shape[axis].clone()).collect();
@@ -424,11 +427,11 @@ impl Stored {
         let [turn, field, byte] = [term, term + 1, term + 1 + few].map(IterationSpace::axis);
         let mut space = parts.space.clone();
         space.extents.truncate(term);
-        space.extents.push(turns);
+        space.extents.push(turns.clone());
         space.extents.extend((each > 1).then(|| Expr::constant(each)));
         space.extents.push(Expr::constant(QUAD));
-        let fields = if each > 1 { field.clone() * QUAD } else { Expr::ZERO };
-        let at = &turn * (each * QUAD) + &fields + &byte;
+        let fields = if each > 1 { field.clone() * QUAD * &turns } else { Expr::ZERO };
+        let at = &turn * QUAD + &fields + &byte;
         let own = &mut space.operands[self.operand];
         own.splice(place..=place, [turn].into_iter().chain((each > 1).then_some(field)));
         own.push(byte);

@@ -35,6 +35,9 @@ impl Writer<'_> {
         if is_empty && self.grouping.free_extents {
             return ScalarExpr::Constant(Scalar::zero(self.dtype(value)));
         }
+        if let Some(known) = self.literal_element(value, &index) {
+            return ScalarExpr::Constant(known);
+        }
         let known = self.known.get(&value).and_then(|places| places.get(&index));
         if let Some(known) = known {
             return known.clone();
@@ -65,6 +68,18 @@ impl Writer<'_> {
         let shared = self.share(name, element, self.dtype(value));
         self.known.entry(value).or_default().insert(index, shared.clone());
         shared
+    }
+
+    /// An element of a literal, if it is the same everywhere.
+    fn literal_element(&self, value: ValueId, index: &[Expr]) -> Option<Scalar> {
+        let (node, _) = self.function.producer(value)?;
+        let Op::Literal(tensor) = &self.function.nodes[node].op else { return None };
+        let mut place = 0;
+        for (at, &extent) in index.iter().zip(tensor.shape()) {
+            let at = usize::try_from(at.as_constant()?).ok().filter(|&at| at < extent)?;
+            place = place * extent + at;
+        }
+        (tensor.dtype() != DType::String).then(|| tensor.get_scalar(place))
     }
 
     /// The element of an operand that a node reads for its result's element at an index.

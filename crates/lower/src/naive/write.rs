@@ -213,6 +213,7 @@ impl<'a> Writer<'a> {
         let mut body = std::mem::take(&mut self.lets);
         body.extend(statements);
         super::tidy::inline_single_uses(&mut body, &self.kernel);
+        super::bits::put_together(&mut body, &self.kernel);
         body
     }
 

@@ -22,6 +22,7 @@ from ._errors import (
     RunError,
     TargetError,
 )
+from ._language import LLM, GeneratedText, TextStream
 from ._model import CompiledModel, Port, compile, load
 from ._quantise import Quantised, quantise
 from ._reports import (

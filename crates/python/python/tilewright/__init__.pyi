@@ -24,6 +24,9 @@ from ._errors import ModelError as ModelError
 from ._errors import RunError as RunError
 from ._errors import TargetError as TargetError
 from ._exported import CompiledProgram
+from ._language import LLM as LLM
+from ._language import GeneratedText as GeneratedText
+from ._language import TextStream as TextStream
 from ._quantise import Quantised as Quantised
 from ._reports import Comparison as Comparison
 from ._reports import ComparisonRow as ComparisonRow

@@ -61,7 +61,8 @@ def model_argument(model):
     )
 
 
-def _whole(name, value, least):
+def whole(name, value, least):
+    """An integer that is not below the least one."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: expected an integer, not {value!r}")
     value = value.__index__()
@@ -76,14 +77,14 @@ def options(*, target, threads, dims, shapes, precision, symbolic, without_passe
     if target is not None:
         found["target"] = str(target)
     if threads is not None:
-        found["threads"] = _whole("threads", threads, 1)
+        found["threads"] = whole("threads", threads, 1)
     if dims:
         found["dims"] = {
-            str(name): _whole(f"dims[{name!r}]", extent, 0) for name, extent in dims.items()
+            str(name): whole(f"dims[{name!r}]", extent, 0) for name, extent in dims.items()
         }
     if shapes:
         found["shapes"] = {
-            str(name): [_whole(f"shapes[{name!r}]", extent, 0) for extent in shape]
+            str(name): [whole(f"shapes[{name!r}]", extent, 0) for extent in shape]
             for name, shape in shapes.items()
         }
     if precision is not None:
@@ -94,7 +95,7 @@ def options(*, target, threads, dims, shapes, precision, symbolic, without_passe
         found["without_passes"] = [str(name) for name in without_passes]
     if limits:
         found["limits"] = {
-            str(name): _whole(f"limits[{name!r}]", most, 0) for name, most in limits.items()
+            str(name): whole(f"limits[{name!r}]", most, 0) for name, most in limits.items()
         }
     return found
 
@@ -247,7 +248,7 @@ class CompiledModel:
         """Compares the outputs, or the value of each node, with ONNX Runtime's, which a process of
         this Python (or of ``python``) runs."""
         inputs = self._inputs(values, named)
-        peer = (os.fspath(python or sys.executable), bool(nodes), _whole("seconds", seconds, 1))
+        peer = (os.fspath(python or sys.executable), bool(nodes), whole("seconds", seconds, 1))
         with self._file() as path:
             return Comparison(
                 *_native.compare(self._native, path, self._options, inputs, peer))

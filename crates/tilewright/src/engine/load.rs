@@ -31,6 +31,7 @@ use crate::late::LateValue;
 use crate::options::{Activations, Options, Precision, TargetChoice};
 use crate::pipeline::FrontHalf;
 use crate::plan::Plan;
+use crate::sharing::Sharing;
 use crate::source::Source;
 use crate::specialisation::{
     LoweredFunction, Ranges, Request, ScopedFunction, Scopes, Specialisation,
@@ -377,13 +378,14 @@ impl Loader {
             decoder.list(|decoder| Ok((read_id(decoder)?, decoder.integer()?)))?;
         let given = decoder.option(Decoder::number)?;
         let why_alone = decoder.option(|decoder| decoder.text().map(str::to_owned))?;
+        let sharing = OnceLock::from(Sharing::decode(decoder)?);
         if let Some(scope) = scope {
             let (_, _, scoped) = &scopes[scope];
             let given = given.unwrap_or(u64::MAX);
             let made = Specialisation::of(scoped, &symbols, given, &self.options)?;
             let made = made.ok_or_else(|| Damage::new("code does not fit its sizes"))?;
             check_weights(made.executable(), &made.weights)?;
-            return Ok((facts, made));
+            return Ok((facts, Specialisation { sharing, ..made }));
         }
         let (origin, offsets, its) = (origin.clone(), offsets.clone(), symbols.clone());
         let made = |program: &Arc<Program>| {
@@ -397,7 +399,8 @@ impl Loader {
                 origin.same(made, &program)
             })
         };
-        Ok((facts, self.specialisation(decoder, made, symbols, (given, why_alone))?))
+        let made = self.specialisation(decoder, made, symbols, (given, why_alone))?;
+        Ok((facts, Specialisation { sharing, ..made }))
     }
 
     /// `setup`, which is read when weights change, or when it is looked at.

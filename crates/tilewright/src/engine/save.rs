@@ -179,6 +179,7 @@ fn draft<'a>(manifest: &Manifest, saved: &'a Saved) -> Result<EngineDraft<'a>> {
         symbols(encoder, &segment.symbols);
         encoder.option(segment.given, Encoder::number);
         encoder.option(segment.why_alone.as_deref(), Encoder::text);
+        segment.sharing().encode(encoder);
         if !segment.is_scoped() {
             specialisation(encoder, &mut constants, (segment, &BTreeSet::new()));
         }
