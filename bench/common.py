@@ -162,15 +162,17 @@ def without_folder(word):
     return pathlib.Path(word).name if os.path.isabs(word) else word
 
 
-def commit():
+def commit(*paths):
+    """The commit that is checked out; of paths the last one that changed them."""
+
     def git(*words):
         return subprocess.run(
-            ["git", *words], cwd=REPOSITORY, capture_output=True, text=True
+            ["git", *words, "--", *paths], cwd=REPOSITORY, capture_output=True, text=True
         ).stdout.strip()
 
     changed = git("status", "--porcelain", "--untracked-files=no")
-    head = git("rev-parse", "--short=12", "HEAD") or "unknown"
-    return f"{head} with changes" if changed else head
+    last = git("log", "-1", "--abbrev=12", "--format=%h") or "unknown"
+    return f"{last} with changes" if changed else last
 
 
 def peak():

@@ -449,11 +449,10 @@ impl PlanWriter<'_> {
         operands: &[ValueId],
         results: &[ValueId],
     ) -> base::Result<()> {
-        let missing =
-            || Diagnostics::internal(format!("the plan calls {called}, which is missing"));
+        // That no called segment is missing the actions have been checked for.
         let plan = self.plan;
-        let segment = plan.segments.get(&called).ok_or_else(missing)?;
-        let symbol = self.segments.get(&called).ok_or_else(missing)?.clone();
+        let segment = &plan.segments[&called];
+        let symbol = self.segments[&called].clone();
         let code = segment.code;
         let arena = &code.program().arena_bytes;
         if arena.as_constant().is_none() {

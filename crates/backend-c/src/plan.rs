@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Display;
 
 use base::text::Printer;
-use base::{Diagnostics, FunctionId, Id};
+use base::{FunctionId, Id};
 use graph::{
     Assumption, Function, ListOperation, PlanAction, PlanActions, PlanCondition, PlanLoop,
     PlanNumber, PlanPlace, ValueId,
@@ -426,9 +426,8 @@ impl PlanWriter<'_> {
         operands: &[ValueId],
         results: &[ValueId],
     ) -> base::Result<()> {
-        let missing =
-            || Diagnostics::internal(format!("the plan calls {called}, which is missing"));
-        let segment = self.segments.get(&called).ok_or_else(missing)?;
+        // That no called segment is missing the actions have been checked for.
+        let segment = &self.segments[&called];
         let arena = self.expression(&segment.arena);
         if segment.arena.as_constant().is_none() {
             let estimate = self.estimate(&segment.arena);

@@ -54,7 +54,7 @@ pub enum PlanAction<'a> {
     Assign(PlanPlace, PlanPlace),
     /// Runs the program of a segment, whose results have memory.
     Call {
-        /// Which.
+        /// Which: one of those whose checks [`PlanActions::of`] was given.
         segment: FunctionId,
         /// What the node is given: values, then constants.
         operands: &'a [ValueId],
