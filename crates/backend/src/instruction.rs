@@ -72,8 +72,8 @@ const ROWS: &[Row] = &[
             (Isa::X86Avx2, cost(0.7, 1)),
         ],
     },
-    // Exact: nothing saturates on the way. Without VNNI products of pairs, sums of these, and a sum;
-    // each twice for whole bytes, once for fields of at most 7 bits.
+    // Exact: nothing saturates on the way. Without VNNI products of pairs, sums of these, and a
+    // sum; each twice for whole bytes, once for fields of at most 7 bits.
     Row {
         lane: "kernel @dot_u8_i8_4(%a: read u8[4], %b: read i8[4], %c: update i32[]) {
           for e < 4 { %c[] += cast<i32>(%a[e]) * cast<i32>(%b[e]) }

@@ -216,8 +216,8 @@ impl Machine {
         }
     }
 
-    /// The row for a core whose widest vectors are of 256 bits, as servers had before AVX-512 came to
-    /// all of them.
+    /// The row for a core whose widest vectors are of 256 bits, as servers had before AVX-512 came
+    /// to all of them.
     #[must_use]
     pub(crate) fn narrow_server() -> Machine {
         let wide = Machine::server();

@@ -563,7 +563,7 @@ impl Selector<'_> {
     }
 
     /// f32 as f16 in 16-bit lanes, of which the first is also the low half of a 32-bit lane.
-    fn half_of(&mut self, vector: Vector) -> Vector {
+    pub(super) fn half_of(&mut self, vector: Vector) -> Vector {
         let value = self.register(vector);
         let inst = Inst::new(Opcode::F32ToF16, Lane::F32, &[value]);
         let value = self.builder.emit(inst, RegisterType::vector(2 * vector.lanes));
@@ -721,53 +721,6 @@ impl Selector<'_> {
         let is_wrong = dtype == DType::BF16 && base::fault::is_seeded("x64.bf16");
         let inst = Inst::new(opcode, Lane::F32, &[whole]);
         (!is_wrong).then(|| self.builder.emit(inst, RegisterType::vector(2 * lanes)))
-    }
-
-    /// Narrow elements side by side in a register of 128 bits.
-    pub(super) fn packed_elements(&mut self, value: Evaluated, dtype: DType) -> VRegId {
-        let raw = self.raw_of(value, dtype);
-        if dtype != DType::F16 {
-            return self.low_bytes(raw, dtype.bits());
-        }
-        let halves = self.half_of(raw);
-        self.register(halves)
-    }
-
-    /// The low bytes of 32-bit lanes side by side, without instructions for it (AVX2).
-    fn low_bytes(&mut self, raw: Vector, bits: u32) -> VRegId {
-        let value = self.register(raw);
-        let ty = self.builder.type_of(value);
-        let pattern: [u8; 16] = if bits == 8 {
-            [0, 4, 8, 12, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]
-        } else {
-            [0, 1, 4, 5, 8, 9, 12, 13, 255, 255, 255, 255, 255, 255, 255, 255]
-        };
-        let pool = self.builder.pool(pattern.repeat(2));
-        let inst = Inst::new(Opcode::ShuffleBytes, Lane::I32, &[value])
-            .address(MemoryOperand::pool(pool, false));
-        let mut packed = self.builder.emit(inst, ty);
-        if ty == RegisterType::V256 {
-            let order: &[u64] =
-                if bits == 8 { &[0, 4, 1, 2, 3, 5, 6, 7] } else { &[0, 1, 4, 5, 2, 3, 6, 7] };
-            let order = self.lane_constants(order, Lane::I32);
-            let order = self.register(order);
-            let inst = Inst::new(Opcode::Permute, Lane::I32, &[order, packed]);
-            let moved = self.builder.emit(inst, RegisterType::V256);
-            packed =
-                self.builder.emit(Inst::new(Opcode::Low, Lane::I32, &[moved]), RegisterType::V128);
-        }
-        packed
-    }
-
-    /// Stores the low bytes of 32-bit lanes side by side (AVX2).
-    pub(super) fn store_packed(&mut self, address: MemoryOperand, raw: Vector, bits: u32) {
-        let packed = self.low_bytes(raw, bits);
-        let (op, lane) = match raw.lanes * bits as usize {
-            32 => (Opcode::StoreLane, Lane::I32),
-            64 => (Opcode::StoreLane, Lane::I64),
-            _ => (Opcode::Store, Lane::I32),
-        };
-        self.builder.effect(Inst::new(op, lane, &[packed]).address(address));
     }
 
     /// Whether one instruction stores lanes at this distance.

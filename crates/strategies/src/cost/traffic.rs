@@ -245,7 +245,8 @@ impl Traffic {
         of.map(|(_, bytes)| *bytes).sum()
     }
 
-    /// What an access brings to a level, on whose sets so many lines fall, in a run of the kernel: its share of what all accesses bring that meet the same buffer in the same turns.
+    /// What an access brings to a level, on whose sets so many lines fall, in a run of the kernel:
+    /// its share of what all accesses bring that meet the same buffer in the same turns.
     fn brought(&self, record: &Record, level: &Level, crowd: Option<&[f64]>) -> Brought {
         let fits = |depth: usize| crowd.is_none_or(|crowd| crowd[depth] <= level.ways());
         if level.keeps(self.kernel.bytes()) && fits(0) {
