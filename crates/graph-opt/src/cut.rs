@@ -48,7 +48,7 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
     let met_seldom = |value: ValueId| {
         let made = function.producer(value);
         let is_field = made.is_some_and(|(id, _)| function.nodes[id].op.is_field());
-        let is_of_short = made.is_some_and(|(id, _)| widens_float(&function, id));
+        let is_of_short = made.is_some_and(|(id, _)| widens_float(function, id));
         let is_read = |user: &User| match *user {
             User::Operand(node, number) => {
                 let made = function.nodes[node].results.first();

@@ -82,7 +82,7 @@ impl Selector<'_> {
             *from / 4 == lane as u64 / 4 && *from % 4 == places[lane % 4] % 4
         };
         let inst = if places.iter().enumerate().all(near) {
-            let order = (0..4).map(|lane| (places[lane] % 4 << (2 * lane)) as i64).sum();
+            let order = (0..4).map(|lane| ((places[lane] % 4) << (2 * lane)) as i64).sum();
             Inst::new(Opcode::Shuffle, Lane::I32, &[value]).imm(order)
         } else {
             let order = self.lane_constants(&places, Lane::I32);

@@ -67,7 +67,7 @@ fn bits<'e>(value: &'e ScalarExpr, kernel: &Kernel) -> Option<Bits<'e>> {
         ScalarFunction::Or => {
             let second = bits(arguments.get(1)?, kernel)?;
             let alike = first.source == second.source && first.up == second.up;
-            alike.then(|| Bits { kept: first.kept | second.kept, ..first })
+            alike.then_some(Bits { kept: first.kept | second.kept, ..first })
         }
         _ => None,
     }
