@@ -32,7 +32,8 @@
 //! streams of addresses then sees none.
 //!
 //! Legal: the buffer is a parameter that is only read, and dense; of loops that share, the
-//! innermost one holds loads of it that move by a constant number of bytes.
+//! innermost one holds loads of it that move by a constant number of bytes, which is no more than
+//! so many turns can ask for.
 
 use loops::visit::{bound_symbols, own_references};
 use loops::{Access, BufferId, Kernel, LoopKind, Scope, Stmt};
@@ -44,6 +45,9 @@ use crate::state::State;
 
 /// Bytes of a line of the caches, on all machines that prefetch.
 const LINE: i64 = 64;
+
+/// Lines that one turn asks for at most: more would hold up what it computes.
+const MOST_LINES: i64 = 16;
 
 pub(crate) fn apply(state: &mut State, buffer: &str, bytes: u32, shared: &[String]) -> Outcome {
     let id = find_buffer(&state.kernel, buffer)?;
@@ -102,26 +106,36 @@ fn requests(
     if element == 0 || LINE % element != 0 || data.strides.is_some() {
         return Err("its elements are no whole bytes, or do not lie side by side");
     }
-    let moved = turns.and_then(|turn| moved(data, &index, turn)).map(|count| count * element);
+    let moved = turns.and_then(|turn| moved(data, &index, turn));
+    let moved = moved.and_then(|count| count.checked_mul(element));
     let stretch = moved.filter(|moved| *moved > 0).ok_or("its loads move by no known distance")?;
     let extents = loops.iter().map(|site| loop_at(kernel, site).extent.as_constant());
     let extents: Option<Vec<i64>> = extents.collect();
     let extents = extents.ok_or("how many turns share its lines is not known")?;
-    let lines = (stretch + LINE - 1) / LINE;
-    let sharing = extents.iter().product::<i64>().clamp(1, lines);
-    let (mut number, mut inner) = (Expr::ZERO, 1);
+    let lines = pieces(stretch, LINE);
+    let turns = extents.iter().fold(1, |turns: i64, extent| turns.saturating_mul(*extent));
+    let sharing = turns.clamp(1, lines);
+    let (mut number, mut inner) = (Expr::ZERO, 1_i64);
     for (site, extent) in loops.iter().zip(&extents).rev() {
         number = number + Expr::symbol(loop_at(kernel, site).variable) * inner;
-        inner *= extent;
+        inner = inner.saturating_mul(*extent);
     }
-    let each = (lines + sharing - 1) / sharing;
-    let own = number.modulo(&Expr::constant((lines + each - 1) / each)) * (each * LINE / element);
+    let each = pieces(lines, sharing);
+    if each > MOST_LINES {
+        return Err("a turn meets too many lines for those that share them");
+    }
+    let own = number.modulo(&Expr::constant(pieces(lines, each))) * (each * LINE / element);
     let Some(last) = index.pop() else { return Err("it is one element") };
     let requests = (0..each).map(|line| {
         let here = &last + &own + (bytes + line * LINE) / element;
         Stmt::Prefetch { buffer: id, index: [index.clone(), vec![here]].concat() }
     });
     Ok((body, requests.collect()))
+}
+
+/// How many pieces of `b` cover `a`, both positive.
+fn pieces(a: i64, b: i64) -> i64 {
+    (a - 1) / b + 1
 }
 
 /// Where the first load of a buffer is, in a block.
@@ -142,7 +156,8 @@ fn moved(data: &loops::Buffer, index: &[Expr], turn: SymbolId) -> Option<i64> {
     let (mut place, mut stride) = (Expr::ZERO, Some(1));
     for (expr, extent) in index.iter().zip(&data.shape).rev() {
         place = place + expr * stride?;
-        stride = stride.zip(extent.as_constant()).map(|(stride, extent)| stride * extent);
+        let both = stride.zip(extent.as_constant());
+        stride = both.and_then(|(stride, extent): (i64, i64)| stride.checked_mul(extent));
     }
     let next = place.substitute(&mut |symbol| (symbol == turn).then(|| Expr::symbol(turn) + 1));
     (next - place).as_constant()
