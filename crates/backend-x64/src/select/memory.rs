@@ -268,10 +268,7 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Vector {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let lane = match carrier(dtype) {
-            Some(Carrier::Lane(lane)) => lane,
-            _ => Lane::I32,
-        };
+        let lane = widened_lane(dtype);
         let mask = self.mask_operand(mask, lanes, lane.bytes());
         let inst = Inst::new(Opcode::Load, memory_lane(dtype), &[]).address(address).mask(mask);
         let value = self.load_inst(inst, register_type(lane, lanes), buffer);
@@ -828,6 +825,14 @@ impl LaneBits {
             (_, Some(bits)) => LaneBit::Dynamic(bits),
             _ => LaneBit::On,
         }
+    }
+}
+
+/// The lanes that loaded elements of a type are widened to.
+pub(super) fn widened_lane(dtype: DType) -> Lane {
+    match carrier(dtype) {
+        Some(Carrier::Lane(lane)) => lane,
+        _ => Lane::I32,
     }
 }
 

@@ -10,8 +10,8 @@ use tensor::DType;
 
 use super::Selector;
 use super::build::Branching;
-use super::memory::{COLLECT, memory_lane};
-use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
+use super::memory::{COLLECT, memory_lane, widened_lane};
+use super::value::{Evaluated, Item, Mask, Vector, all_lanes, register_type};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 impl Selector<'_> {
@@ -61,10 +61,7 @@ impl Selector<'_> {
             return self.load_widened(buffer, address, Mask::Constant(all_lanes(lanes)), lanes);
         }
         let dtype = self.kernel.buffers[buffer].dtype;
-        let lane = match carrier(dtype) {
-            Some(Carrier::Lane(lane)) => lane,
-            _ => Lane::I32,
-        };
+        let lane = widened_lane(dtype);
         let ty = register_type(lane, lanes);
         let load = Inst::new(Opcode::Load, memory_lane(dtype), &[]);
         // It stands for what is made of several loads.
@@ -145,9 +142,8 @@ impl Selector<'_> {
     }
 
     fn int_at(&mut self, address: MemoryOperand, offset: usize, lane: Lane) -> VRegId {
-        let displacement = address.displacement + offset as i32;
-        let address = MemoryOperand { displacement, ..address };
-        self.builder.emit(Inst::new(Opcode::IntLoad, lane, &[]).address(address), RegisterType::Int)
+        let inst = Inst::new(Opcode::IntLoad, lane, &[]).address(behind(address, offset));
+        self.builder.emit(inst, RegisterType::Int)
     }
 
     /// Stores neighbouring elements of the lanes that are on.

@@ -325,6 +325,24 @@ mod tests {
         traffic.cycles(&target)
     }
 
+    /// Cycles of pieces of 24 numbers, one in each of 1,024 rows, met four times.
+    fn of_strips(apart: i64) -> f64 {
+        let target = Target::named("x86-64-v3").expect("a row of the table");
+        let mut traffic = Traffic::default();
+        let step =
+            |number, turns, stride| Step { number, turns, stride: Some(stride), block: None };
+        let steps = [step(0, 4, 0), step(1, 1024, apart), step(2, 24, 1)];
+        let whole = (1024 * apart * 4) as f64;
+        traffic.add(&target.machine, (BufferId::new(0), false, 0), [4.0, whole], &steps);
+        traffic.cycles(&target)[0]
+    }
+
+    #[test]
+    fn pieces_on_few_sets_of_the_second_level_cache_come_again() {
+        // 16 KiB apart they fall on four of its sets, two lines further on all of them.
+        assert!(of_strips(4096) > 2.0 * of_strips(4096 + 32));
+    }
+
     #[test]
     fn what_is_met_in_the_same_turn_comes_once() {
         let once = of_rows(&[(0, 72)]);
