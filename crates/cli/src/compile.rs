@@ -153,8 +153,7 @@ pub(crate) fn run(arguments: &Arguments) -> base::Result<Outcome> {
     let (fold_setup, has_weights) =
         (arguments.fold_setup, arguments.weights == WeightsPlace::Inside);
     if arguments.context.is_some() && !matches!(arguments.emit, Form::Engine) {
-        let message = "`--context` is for engines of language models";
-        return Err(Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+        return Err(is_for_texts()
             .at("--emit")
             .because("what is written otherwise takes the shapes that `--dim` fixes, or any")
             .remedy("use `--emit engine`, or leave the option out")
@@ -231,8 +230,7 @@ fn engine(
         return model.save(&arguments.output, arguments.context.map_or(most, |it| it as usize));
     }
     if arguments.context.is_some() {
-        let message = "`--context` is for engines of language models";
-        return Err(Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
+        return Err(is_for_texts()
             .at(path.display().to_string())
             .because("only texts grow; the shapes of other models are those of `--dim`")
             .remedy("leave the option out")
@@ -240,6 +238,12 @@ fn engine(
     }
     options.bind_shapes(inputs);
     tilewright::compile(path, &options)?.save(&arguments.output)
+}
+
+/// That only engines of language models have room for texts of some length.
+fn is_for_texts() -> Diagnostic {
+    let message = "`--context` is for engines of language models";
+    Diagnostic::error(codes::CONFLICTING_OPTIONS, message)
 }
 
 /// An option that only C sources have.
