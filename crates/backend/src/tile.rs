@@ -124,7 +124,7 @@ impl Tile {
         let loads = broadcasts / target.machine.loads_per_cycle
             + vectors * self.cycles_of_load(target, area)
             + (broadcasts + vectors) * cost.prepared;
-        let single = area.lanes > 1 && self.vectors == 1 && self.rows > 1 && loaded.is_none();
+        let single = area.lanes > 1 && self.vectors == 1 && broadcasts > 1.0;
         let converted = loaded.unwrap_or(0.0) / f64::from(target.machine.fma_per_cycle);
         let sums = accumulators * cost.cycles * if single { SINGLE_VECTOR } else { 1.0 };
         let arithmetic = sums + converted;

@@ -309,13 +309,8 @@ fn candidate(
         None => Vec::new(),
     };
     let reuse = reuse(problem, kernel, vector, row, along);
-    let outermost = elementwise
-        && order::overlaps_beyond(
-            problem,
-            kernel,
-            [Some(vector), row],
-            target.machine.l1.bytes / 2,
-        );
+    let outermost =
+        elementwise && order::columns_outermost(problem, kernel, [Some(vector), row], target);
     let mut best: Option<(f64, Choice)> = None;
     let block_counts = match free_rows {
         true => vec![1],

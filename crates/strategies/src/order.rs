@@ -20,6 +20,9 @@ const GROUPS: i64 = 4;
 /// Tiles of columns that a group has at least: so many pieces of a row are written side by side.
 const GROUPED: i64 = 4;
 
+/// A line that no neighbour goes ahead of takes as long as so many that are read in a row.
+const LONE_LINE: i64 = 3;
+
 /// Which operands move with a loop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
@@ -227,26 +230,43 @@ pub(super) fn shares_lines(
     })
 }
 
-/// Whether windows that neighbours along an axis share, other than the tile's own axes, hold more
-/// than so many bytes, all columns taken together.
-pub(super) fn overlaps_beyond(
+/// Whether all of a tile of columns is to be run before the next one, since neighbours along an
+/// axis other than the tile's own share windows of many rows. Of all columns together these rows
+/// come from the second-level cache, once for each of them; those of a tile of columns stay in the
+/// first-level cache, but come a line at a time, which takes as long as [`LONE_LINE`] that follow
+/// each other.
+pub(super) fn columns_outermost(
     problem: &Problem,
     kernel: &Kernel,
     of_tile: [Option<usize>; 2],
-    most: u64,
+    target: &Target,
 ) -> bool {
+    let machine = &target.machine;
     let others = (0..problem.axes.len()).filter(|at| !of_tile.contains(&Some(*at)));
     others.filter_map(|at| problem.axes[at].update.as_ref()).any(|by| {
         problem.update.loads().any(|access| {
-            let windowed = |index: &Expr| -> Option<i64> {
-                let taps = problem.reduced.iter().find(|found| index.contains(found.variable))?;
-                index.contains(by.variable).then_some(taps.extent)
-            };
-            let Some(taps) = access.index.iter().find_map(windowed) else { return false };
             let buffer = &kernel.buffers[access.buffer];
+            let windowed = |(index, extent): (&Expr, &Expr)| -> Option<(i64, i64)> {
+                let taps = problem.reduced.iter().find(|found| index.contains(found.variable))?;
+                index.contains(by.variable).then(|| (taps.extent, kernel.weight(extent).max(1)))
+            };
+            let mut windows = access.index.iter().zip(&buffer.shape);
+            let Some((taps, rows)) = windows.find_map(windowed) else { return false };
+            let width = i64::from(buffer.dtype.bits()) / 8;
             let count: i64 = buffer.shape.iter().map(|extent| kernel.weight(extent)).product();
-            let bytes = count * i64::from(buffer.dtype.bits()) / 8;
-            (bytes / by.extent.max(1) * taps) as u64 > most
+            let row = count * width / rows;
+            // Points of a row lie so far apart.
+            let apart = problem.reduced.iter().filter_map(|found| match access.motion(found) {
+                Motion::Steady { stride, .. } => Some(stride.abs() * width),
+                Motion::Still | Motion::Irregular => None,
+            });
+            let Some(apart) = apart.filter(|apart| *apart >= machine.line_bytes).min() else {
+                return false;
+            };
+            let sets = machine.l1.sets_of(apart, machine.line_bytes);
+            let kept = sets.map_or(f64::INFINITY, |sets| sets as f64 * machine.l1.ways());
+            let lines = (taps * row / apart) as f64;
+            taps - 1 > LONE_LINE && !machine.l1.keeps((taps * row) as f64) && lines <= kept
         })
     })
 }
