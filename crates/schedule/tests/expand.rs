@@ -178,6 +178,45 @@ fn errors_are_small() {
     assert!(failures.is_empty(), "{failures}");
 }
 
+/// The values of an expression of `%x[i]`, expanded.
+fn values_of(expression: &str, dtype: DType, operands: &[Scalar]) -> Vec<Scalar> {
+    let count = operands.len();
+    let text = format!(
+        "kernel @f(%x: read {dtype}[{count}], %y: write {dtype}[{count}]) {{
+          for i < {count} {{ %y[i] = {expression} }}
+        }}"
+    );
+    let kernel = loops::parse(&text).unwrap_or_else(|errors| panic!("{text}\n{errors}"));
+    let mut schedule = Schedule::new(kernel);
+    schedule.apply(ScheduleStep::ExpandFunctions).unwrap_or_else(|error| panic!("{error}"));
+    let mut buffers =
+        vec![Tensor::from_scalars(dtype, &[count], operands), Tensor::zeros(dtype, &[count])];
+    evaluate_kernel(&schedule.into_kernel(), &mut buffers, &[], KernelOptions::default())
+        .unwrap_or_else(|fault| panic!("{fault:?}"));
+    buffers.pop().unwrap().scalars().collect()
+}
+
+#[test]
+fn what_is_added_to_an_exponential_changes_no_bit() {
+    for (dtype, bound) in [(DType::F32, 120.0), (DType::F64, 760.0)] {
+        let mut operands = sweep(dtype, -bound, bound, points() / 4, 7);
+        operands.extend(special(dtype));
+        // Where the power of two is the largest, and where the result is infinite.
+        operands.extend(sweep(dtype, bound * 0.72, bound * 0.75, points() / 4, 8));
+        operands.extend(sweep(dtype, bound * 0.93, bound * 0.94, points() / 4, 9));
+        let exponentials = values(ScalarFunction::Exp, dtype, &[operands.clone()]);
+        for c in [1, -1, 1000].map(|c| format!("{c}.0{dtype}")) {
+            let together = values_of(&format!("exp(%x[i]) + {c}"), dtype, &operands);
+            let apart = values_of(&format!("%x[i] + {c}"), dtype, &exponentials);
+            for ((one, two), x) in together.iter().zip(&apart).zip(&operands) {
+                let same =
+                    one.bits() == two.bits() || one.as_f64().is_nan() && two.as_f64().is_nan();
+                assert!(same, "exp({x}) + {c}: {one}, {two} apart");
+            }
+        }
+    }
+}
+
 /// Zeros, the smallest and largest numbers, ones, infinities, NaN and some between.
 fn special(dtype: DType) -> Vec<Scalar> {
     let numbers =

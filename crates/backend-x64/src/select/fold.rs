@@ -23,6 +23,7 @@ fn places(op: Opcode) -> &'static [usize] {
         Opcode::Sub | Opcode::Div | Opcode::Min | Opcode::Max => &[1],
         Opcode::Fma231 => &[2, 1],
         Opcode::Fma213 => &[2],
+        Opcode::Shuffle => &[0],
         _ => &[],
     }
 }
@@ -71,14 +72,17 @@ fn with_memory(
     loads: &BTreeMap<VRegId, usize>,
     may_be: impl Fn(VRegId) -> bool,
 ) -> Option<(usize, Inst)> {
-    if inst.address.is_some() || inst.mask.is_some() || !matches!(inst.lane, Lane::F32 | Lane::F64)
-    {
+    let lanes_of_numbers = matches!(inst.lane, Lane::F32 | Lane::F64);
+    let moves = inst.op == Opcode::Shuffle;
+    if inst.address.is_some() || inst.mask.is_some() || !(lanes_of_numbers || moves) {
         return None;
     }
     let args: Vec<VRegId> = inst.args.iter().collect();
     let (at, load) = places(inst.op).iter().find_map(|&at| {
         let load = *loads.get(&args[at])?;
-        (block.insts[load].lane == inst.lane && may_be(args[at])).then_some((at, load))
+        let loaded = &block.insts[load];
+        let fits = loaded.lane == inst.lane || moves && loaded.op == Opcode::Load;
+        (fits && may_be(args[at])).then_some((at, load))
     })?;
     let loaded = &block.insts[load];
     let address = loaded.address?;

@@ -159,7 +159,7 @@ ops! {
     /// The upper half.
     High            "high"              'v' "v"   PURE;
     /// 32-bit lanes within each 128 bits, by the immediate.
-    Shuffle         "shuffle"           'v' "v"   PURE;
+    Shuffle         "shuffle"           'v' "v"   PURE | MEMORY;
     /// The low halves of each 128 bits of two registers, an element of each by turns.
     UnpackLow       "unpack_low"        'v' "vv"  PURE;
     /// The same of the high halves.

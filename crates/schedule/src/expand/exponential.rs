@@ -118,6 +118,21 @@ pub(super) fn exp(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     scaled(m, &parts.rounded, &parts.growth, 0)
 }
 
+/// Below these, exp does not count beside 1, and `2^(n - 1)` is a number still.
+const COUNTS: Of<f64> = Of { f32: -86.0, f64: -700.0 };
+
+/// `exp(x) + c` for a `c` of at least 1 in size: the same bits as of the two, with one power of two,
+/// since no result is below the normal range.
+pub(super) fn exp_plus(m: &mut Maths, x: &ScalarExpr, c: &ScalarExpr) -> ScalarExpr {
+    let [_, high] = m.pick(EXP_RANGE);
+    let x = held(m, x, m.pick(COUNTS), high);
+    let Parts { rounded, growth } = parts(m, &x);
+    // Half the power, for which there is an exponent up to where exp is infinite.
+    let power = power_of_two(m, &m.bits(&rounded), -1);
+    let twice = m.fma(&growth, &m.number(2.0), &m.number(2.0));
+    m.fma(&twice, &power, c)
+}
+
 /// `exp(x)` for `x` between -80 and 0.
 pub(super) fn exp_of_small(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let parts = parts(m, x);

@@ -79,6 +79,24 @@ fn is_product(value: &ScalarExpr) -> bool {
     matches!(value, ScalarExpr::Apply { function: ScalarFunction::Mul, .. })
 }
 
+/// The `x` and the `c` of `exp(x) + c`, for a constant of at least 1 in size.
+fn exp_plus_constant(
+    function: ScalarFunction,
+    dtype: DType,
+    arguments: &[ScalarExpr],
+) -> Option<(ScalarExpr, ScalarExpr)> {
+    let [one, two] = arguments else { return None };
+    let of = |exp: &ScalarExpr, c: &ScalarExpr| match (exp, c) {
+        (
+            ScalarExpr::Apply { function: ScalarFunction::Exp, arguments, .. },
+            ScalarExpr::Constant(constant),
+        ) if constant.as_f64().abs() >= 1.0 => Some((arguments[0].clone(), c.clone())),
+        _ => None,
+    };
+    let adds = function == ScalarFunction::Add && Format::of(dtype).is_some();
+    adds.then(|| of(one, two).or_else(|| of(two, one))).flatten()
+}
+
 /// Guards around a value: the conditions, and whether it stands where they hold or where not.
 type Around = (Vec<Condition>, bool);
 
@@ -104,6 +122,14 @@ impl Expander<'_> {
                 Ok(())
             }
             ScalarExpr::Apply { function, dtype, arguments } => {
+                if let Some((mut x, c)) = exp_plus_constant(*function, *dtype, arguments) {
+                    self.value(&mut x)?;
+                    self.bind(&mut x);
+                    let format = Format::of(*dtype);
+                    let mut maths = Maths { kernel: self.kernel, lets: &mut self.lets, format };
+                    *value = exponential::exp_plus(&mut maths, &x, &c);
+                    return Ok(());
+                }
                 arguments.iter_mut().try_for_each(|argument| self.value(argument))?;
                 if function.is_machine() {
                     return Ok(());
