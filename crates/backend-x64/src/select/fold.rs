@@ -72,16 +72,19 @@ fn with_memory(
     loads: &BTreeMap<VRegId, usize>,
     may_be: impl Fn(VRegId) -> bool,
 ) -> Option<(usize, Inst)> {
-    let lanes_of_numbers = matches!(inst.lane, Lane::F32 | Lane::F64);
-    let moves = inst.op == Opcode::Shuffle;
-    if inst.address.is_some() || inst.mask.is_some() || !(lanes_of_numbers || moves) {
+    // Lanes of so many bits that are loaded as they are, not widened.
+    let bits = |lane: Lane| match lane {
+        Lane::F32 | Lane::I32 => Some(32),
+        Lane::F64 => Some(64),
+        _ => None,
+    };
+    if inst.address.is_some() || inst.mask.is_some() || bits(inst.lane).is_none() {
         return None;
     }
     let args: Vec<VRegId> = inst.args.iter().collect();
     let (at, load) = places(inst.op).iter().find_map(|&at| {
         let load = *loads.get(&args[at])?;
-        let loaded = &block.insts[load];
-        let fits = loaded.lane == inst.lane || moves && loaded.op == Opcode::Load;
+        let fits = bits(block.insts[load].lane) == bits(inst.lane);
         (fits && may_be(args[at])).then_some((at, load))
     })?;
     let loaded = &block.insts[load];
