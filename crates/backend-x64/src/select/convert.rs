@@ -241,37 +241,41 @@ impl Selector<'_> {
             };
             return self.convert_op(op, vector, lane);
         }
-        if !unsigned {
-            return self.int64_to_float_by_lane(vector, lane);
+        if vector.lanes == 1 && !unsigned {
+            return self.int64_to_float_alone(vector, lane);
         }
-        // Numbers that look negative: half of them, the lost bit joined to the last, then doubled.
-        let one = self.constant(1, vector);
-        let half = self.unary(Opcode::ShrImm, vector, 1);
-        let lost = self.binary(Opcode::And, vector, one);
-        let half = self.binary(Opcode::Or, half, lost);
-        let zero = self.constant(0, vector);
-        let large = self.compare_ints(Comparison::Less, vector, zero, true);
-        let chosen = self.blend_vectors(large, vector, half);
-        let near = self.int64_to_float_by_lane(chosen, lane);
-        let doubled = self.binary(Opcode::Add, near, near);
-        self.blend_vectors(large, near, doubled)
+        match lane {
+            Lane::F32 => {
+                let odd = self.int64_to_odd(vector, unsigned);
+                let exact = self.int64_to_f64(odd, unsigned);
+                self.convert_op(Opcode::F64ToF32, exact, Lane::F32)
+            }
+            _ => self.int64_to_f64(vector, unsigned),
+        }
     }
 
-    fn int64_to_float_by_lane(&mut self, vector: Vector, lane: Lane) -> Vector {
-        let ints = self.lanes_as_ints(vector, APART);
-        let mut floats = Vec::new();
-        for int in ints {
-            let inst = Inst::new(Opcode::FloatFromInt, lane, &[int]);
-            floats.push(self.builder.emit(inst, RegisterType::V128));
-        }
-        if vector.lanes == 1 {
-            return Vector { item: Item::Register(floats[0]), lane, lanes: 1 };
-        }
-        for (index, float) in floats.into_iter().enumerate() {
-            let address = MemoryOperand::frame(COLLECT + (index * lane.bytes()) as i32);
-            self.builder.effect(Inst::new(Opcode::StoreLane, lane, &[float]).address(address));
-        }
-        self.frame_vector(COLLECT, lane, vector.lanes)
+    /// The upper half as the low bits of 2^84, the lower one as those of 2^52, less both: all but
+    /// the last sum is exact. A sign is moved up by 2^63.
+    fn int64_to_f64(&mut self, vector: Vector, unsigned: bool) -> Vector {
+        let sign = if unsigned { 0.0 } else { 2f64.powi(63) };
+        let [upper, lower] = [84, 52].map(|power| 2f64.powi(power));
+        let mask = self.constant(0xffff_ffff, vector);
+        let low = self.binary(Opcode::And, vector, mask);
+        let bits = self.constant(lower.to_bits(), vector);
+        let low = Self::cast_lane(self.binary(Opcode::Or, low, bits), Lane::F64);
+        let high = self.unary(Opcode::ShrImm, vector, 32);
+        let bits = self.constant((upper + sign).to_bits(), vector);
+        let high = Self::cast_lane(self.binary(Opcode::Xor, high, bits), Lane::F64);
+        let bases = self.constant((upper + sign + lower).to_bits(), high);
+        let high = self.binary(Opcode::Sub, high, bases);
+        self.binary(Opcode::Add, high, low)
+    }
+
+    fn int64_to_float_alone(&mut self, vector: Vector, lane: Lane) -> Vector {
+        let int = self.lanes_as_ints(vector, APART)[0];
+        let inst = Inst::new(Opcode::FloatFromInt, lane, &[int]);
+        let float = self.builder.emit(inst, RegisterType::V128);
+        Vector { item: Item::Register(float), lane, lanes: 1 }
     }
 
     // Floats to integers.
