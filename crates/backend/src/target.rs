@@ -79,9 +79,10 @@ impl Target {
         self.isa.instructions().any(|(row, _)| row.takes(&[DType::U8, DType::I8], 4))
     }
 
-    /// Whether it has an instruction for products of integers of 64 bits in vectors.
+    /// Whether it has instructions for products of integers of 64 bits in vectors, and for what
+    /// they are as floats.
     #[must_use]
-    pub fn multiplies_long(&self) -> bool {
+    pub fn computes_long(&self) -> bool {
         self.isa != Isa::X86Avx2
     }
 

@@ -510,13 +510,26 @@ impl Sum<'_> {
 }
 
 /// Elements of a vector loop: all of one on which conditions depend, unless it is very long, so
-/// that they are known while compiling.
+/// that they are known while compiling; and all of what is folded, where half of the registers hold
+/// it, so that it is in them throughout.
 fn width_of(hand: &Hand<'_>, nest: &Nest, target: &Target, found: &LoopInfo) -> i64 {
-    let known = MOST_KNOWN * lanes(hand, nest, target, found);
-    match !found.is_free() && found.extent <= known && hand.is_guard(&found.name) {
+    let lanes = lanes(hand, nest, target, found);
+    let is_known = found.extent <= MOST_KNOWN * lanes && hand.is_guard(&found.name);
+    let registers = i64::from(target.vector_registers) / 2;
+    let is_held = found.extent <= registers * lanes && writes_what_is_folded(hand.kernel(), nest);
+    match !found.is_free() && (is_known || is_held) {
         true => found.extent,
         false => width(hand, nest, target, found),
     }
+}
+
+/// Whether all that a nest writes is partial results, which are put together in the end.
+fn writes_what_is_folded(kernel: &Kernel, nest: &Nest) -> bool {
+    let references = references(&kernel.body);
+    nest.writes().all(|access| {
+        let mut own = references.iter().filter(|reference| reference.buffer == access.buffer);
+        own.any(|reference| matches!(reference.effect, Effect::Fold(_)))
+    })
 }
 
 fn vectorise_loop(

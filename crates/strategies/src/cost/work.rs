@@ -259,7 +259,7 @@ impl Walk<'_> {
                 let times = self.times(depends);
                 let mut own = self.function(*function, bounds, times);
                 let is_long = matches!(dtype, DType::I64 | DType::U64);
-                if *function == ScalarFunction::Mul && is_long && !self.target.multiplies_long() {
+                if *function == ScalarFunction::Mul && is_long && !self.target.computes_long() {
                     // Three products of halves; what is shifted and added.
                     (own.products, own.sums, own.arithmetic) =
                         (3.0 * times, 4.0 * times, 7.0 * times);
@@ -376,6 +376,13 @@ impl Walk<'_> {
         if from.is_float() != to.is_float() || from.bits() == to.bits() || shifts {
             (work.sums, work.arithmetic) = (instances, instances);
         }
+        let is_long = |dtype: DType| !dtype.is_float() && dtype.bits() == 64;
+        if from.is_float() != to.is_float()
+            && (is_long(from) || is_long(to))
+            && !self.target.computes_long()
+        {
+            (work.sums, work.arithmetic) = (LONG_SUMS * instances, LONG_CONVERSION * instances);
+        }
         work
     }
 
@@ -454,6 +461,11 @@ const ROUNDING: f64 = 8.0;
 
 /// Rearrangements that a conversion between widths takes as long as.
 const CONVERSION: f64 = 1.3;
+
+/// Instructions that convert integers of 64 bits to floats or back without one for it, and how many
+/// of them add: halves are put together as floats, what is lost leaves a trace.
+const LONG_CONVERSION: f64 = 18.0;
+const LONG_SUMS: f64 = 6.0;
 
 /// Instructions for a condition that is the same for all lanes and known only while running: it is
 /// compared, put together with others, and chooses a mask or an address.
