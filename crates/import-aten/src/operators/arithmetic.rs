@@ -338,11 +338,7 @@ pub(super) fn silu(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// `x * tanh(softplus(x))`
 pub(super) fn mish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    formula(node, graph, |graph, x| {
-        let softplus = graph.softplus(x)?;
-        let gate = graph.tanh(&softplus)?;
-        graph.mul(x, &gate)
-    })
+    formula(node, graph, Graph::mish)
 }
 
 /// `log(1 + exp(beta * x)) / beta`, and `x` itself beyond the threshold.

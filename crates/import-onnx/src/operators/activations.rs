@@ -141,12 +141,7 @@ pub(super) fn softsign(node: &Node<'_>, graph: &mut Graph) -> Lowered {
 
 /// `x * tanh(softplus(x))`
 pub(super) fn mish(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let result = graph.rounded_once(node.input(0)?, |graph, x| {
-        let softplus = graph.softplus(x)?;
-        let gate = graph.tanh(&softplus)?;
-        graph.mul(x, &gate)
-    })?;
-    Ok(vec![result])
+    Ok(vec![graph.rounded_once(node.input(0)?, Graph::mish)?])
 }
 
 /// `x * sigmoid(alpha * x)`
