@@ -1,5 +1,5 @@
-//! What `tile` does instead where a sum meets each element of a large operand once: a row times a
-//! matrix that is given at run time.
+//! What `tile` does instead where a sum meets each element of a large operand once, or a few times:
+//! a row, or a few of them, times a matrix that is given at run time.
 //!
 //! ```text
 //! for j { acc[j] = 0 }
@@ -19,10 +19,14 @@
 //! for j < block { out[j] = f(acc[j], ..) }
 //! ```
 //!
+//! Several rows are a loop `i` inside of `j_o`, so that what is read of `b` serves them all.
+//!
 //! A register tile would walk down the matrix and read a few lines of each row, every row on
 //! another page, and wait for memory at each. Here a few rows are read side by side from end to
 //! end, as prefetchers like it, while the block of sums stays in the first-level cache. The order
 //! of each sum is as before.
+
+use std::slice;
 
 use backend::Target;
 use backend::tile::div_ceil;
@@ -32,74 +36,122 @@ use schedule::Tail;
 use crate::choice::vector_motions;
 use crate::given::Refused;
 use crate::hand::{Hand, SHARED};
-use crate::problem::Problem;
+use crate::problem::{Axis, Problem};
 use crate::structure::{LoopInfo, Motion};
 
-/// Rows that are read side by side, the first number that comes out even: few, because rows whose
-/// distance is a power of two fall on the same cache sets.
-const ROWS: [i64; 2] = [8, 4];
+/// Terms of a sum, each a row of the operand, that are read side by side, the first number that
+/// comes out even: few, because rows whose distance is a power of two fall on the same cache sets.
+const TERMS: [i64; 2] = [8, 4];
 
 /// Vectors of sums that are in registers at once.
 const VECTORS: i64 = 8;
 
+/// The same two where what is read of the operand stays in registers for several rows of sums.
+const TERMS_OF_ROWS: [i64; 1] = [4];
+const VECTORS_OF_ROWS: i64 = 2;
+
+/// Rows of sums at most: more pay for copies of the operand's panels.
+const MOST_ROWS: i64 = 47;
+
+/// Rows of sums that are written out at most.
+const WRITTEN_OUT: i64 = 8;
+
 /// The most bytes of a row that a block takes.
 const SEGMENT: i64 = 4096;
 
-/// Streams along an axis that [`streamed_axis`] has found.
+/// What is streamed.
+pub(super) struct Streamed {
+    /// The axis along which rows of the operand are contiguous.
+    vector: usize,
+    /// The axis along which it stands still, if there is one.
+    rows: Option<usize>,
+    /// Terms that are read side by side.
+    terms: i64,
+    /// Columns of a block, and those that are in registers at once.
+    block: i64,
+    step: i64,
+}
+
+/// Streams what was found.
 pub(super) fn apply(
     hand: &mut Hand<'_>,
     problem: &Problem,
-    vector: usize,
-    target: &Target,
+    streamed: &Streamed,
 ) -> Result<String, Refused> {
-    let lanes = (i64::from(target.vector_bytes) / problem.bytes).max(1);
-    let columns = problem.axes[vector].last.extent;
-    let even = block_of(columns, problem.bytes, lanes);
-    let (block, step) = even.ok_or("its columns are in no even blocks")?;
-    let rows = rows_of(&problem.reduced[0]).ok_or("its rows are in no even groups")?;
-    let outer = emit(hand, problem, vector, rows, block, step)?;
-    let along = &problem.axes[vector].last.name;
+    let outer = emit(hand, problem, streamed)?;
+    let Streamed { vector, terms, block, .. } = streamed;
+    let along = &problem.axes[*vector].last.name;
     let remark =
-        format!("{rows} rows of an operand at once, blocks of {block} elements along {along}");
+        format!("{terms} rows of an operand at once, blocks of {block} elements along {along}");
     Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 
-/// The axis along which rows of a large operand are contiguous, if each element is met once.
-pub(super) fn streamed_axis(problem: &Problem, kernel: &Kernel, target: &Target) -> Option<usize> {
+/// What may be streamed: the axis along which rows of a large operand are contiguous, if each
+/// element is met once, or once for each of a few rows, where those of the operand fall on the same
+/// cache sets.
+pub(super) fn streamed(problem: &Problem, kernel: &Kernel, target: &Target) -> Option<Streamed> {
     let [reduced] = &problem.reduced[..] else { return None };
-    rows_of(reduced)?;
     let turns: i64 = problem.update.loops.iter().map(|found| found.extent).product();
-    let met_once = |vector: &usize| {
-        let Some(along) = vector_motions(problem, kernel, *vector, target) else { return false };
-        problem.update.loads().zip(&along).any(|(access, motion)| {
+    let lanes = (i64::from(target.vector_bytes) / problem.bytes).max(1);
+    let found = |vector: usize| {
+        let along = vector_motions(problem, kernel, vector, target)?;
+        problem.update.loads().zip(&along).find_map(|(access, motion)| {
             let buffer = &kernel.buffers[access.buffer];
+            let width = i64::from(buffer.dtype.bits()) / 8;
             let counts = buffer.shape.iter().map(|extent| extent.as_constant());
             let elements = counts.product::<Option<i64>>().unwrap_or(0);
-            let bytes = elements * i64::from(buffer.dtype.bits()) / 8;
-            *motion == Motion::Steady { stride: 1, block: None }
-                && matches!(buffer.scope, Scope::Parameter(_))
-                && matches!(access.motion(reduced), Motion::Steady { stride, .. } if stride > 1)
-                && elements == turns
-                && bytes as u64 > target.machine.l2.bytes
+            let Motion::Steady { stride: apart @ 2.., .. } = access.motion(reduced) else {
+                return None;
+            };
+            let is_large = (elements * width) as u64 > target.machine.l2.bytes;
+            let is_given = matches!(buffer.scope, Scope::Parameter(_));
+            if *motion != (Motion::Steady { stride: 1, block: None }) || !is_given || !is_large {
+                return None;
+            }
+            let still = (0..problem.axes.len()).find(|at| {
+                let own = problem.axes[*at].update.as_ref();
+                own.is_some_and(|own| access.motion(own) == Motion::Still && !own.is_free())
+            });
+            let count = still.map_or(1, |at| problem.axes[at].last.extent);
+            let few = 2..=MOST_ROWS;
+            let rows =
+                still.filter(|_| few.contains(&count) && target.machine.l1.collide(apart * width));
+            let met = if rows.is_some() { count } else { 1 };
+            (elements * met == turns).then_some(())?;
+            let (terms, vectors, segment) = match rows {
+                Some(_) => (&TERMS_OF_ROWS[..], VECTORS_OF_ROWS, segment_of(count, target)),
+                None => (&TERMS[..], VECTORS, SEGMENT),
+            };
+            let terms = terms_of(reduced, terms)?;
+            let columns = problem.axes[vector].last.extent;
+            let (block, step) =
+                block_of(columns * problem.bytes, problem.bytes, [segment, vectors, lanes])?;
+            Some(Streamed { vector, rows, terms, block, step })
         })
     };
-    (0..problem.axes.len()).rev().find(met_once)
+    (0..problem.axes.len()).rev().find_map(found)
 }
 
-/// How many rows are read side by side.
-fn rows_of(reduced: &LoopInfo) -> Option<i64> {
-    let even = |rows: &i64| reduced.extent >= 2 * rows && reduced.extent % rows == 0;
-    ROWS.into_iter().find(even).filter(|_| !reduced.is_free())
+/// Bytes of a row of which the sums of so many rows stay in the first-level cache.
+fn segment_of(rows: i64, target: &Target) -> i64 {
+    (target.machine.l1.bytes as i64 / 2 / rows).min(SEGMENT)
+}
+
+/// How many terms are read side by side.
+fn terms_of(reduced: &LoopInfo, counts: &[i64]) -> Option<i64> {
+    let even = |terms: &&i64| reduced.extent >= 2 * **terms && reduced.extent % **terms == 0;
+    counts.iter().find(even).copied().filter(|_| !reduced.is_free())
 }
 
 /// How many columns a block has, and how many of them are in registers at once, so that both come
 /// out even; full vectors if that can be.
-fn block_of(columns: i64, bytes: i64, lanes: i64) -> Option<(i64, i64)> {
-    let least = div_ceil(columns * bytes, SEGMENT);
+fn block_of(row: i64, bytes: i64, [segment, vectors, lanes]: [i64; 3]) -> Option<(i64, i64)> {
+    let columns = row / bytes;
+    let least = div_ceil(row, segment);
     let even = (least..=4 * least).filter(|count| columns % count == 0);
     let blocks: Vec<i64> = even.map(|count| columns / count).collect();
     let step = |block: i64, unit: i64| {
-        (2 * lanes..=VECTORS * lanes).rev().find(|step| block % step == 0 && step % unit == 0)
+        (2 * lanes..=vectors * lanes).rev().find(|step| block % step == 0 && step % unit == 0)
     };
     let found = |unit| blocks.iter().find_map(|&block| Some((block, step(block, unit)?)));
     found(lanes).or_else(|| found(1))
@@ -109,35 +161,50 @@ fn block_of(columns: i64, bytes: i64, lanes: i64) -> Option<(i64, i64)> {
 fn emit(
     hand: &mut Hand<'_>,
     problem: &Problem,
-    vector: usize,
-    rows: i64,
-    block: i64,
-    step: i64,
+    &Streamed { vector, rows, terms, block, step }: &Streamed,
 ) -> Result<Vec<String>, Refused> {
     let axis = &problem.axes[vector];
     let update = axis.update.as_ref().ok_or("the sums are not walked one by one")?;
-    let others = problem.axes.iter().filter(|other| other.last.name != axis.last.name);
+    let row = rows.map(|at| &problem.axes[at]);
+    let inside = |other: &Axis| {
+        [Some(axis), row].into_iter().flatten().any(|own| own.last.name == other.last.name)
+    };
+    let others = problem.axes.iter().filter(|other| !inside(other));
     let mut outer: Vec<String> = others.map(|other| other.last.name.clone()).collect();
     let (columns, inner) = hand.split(&axis.last.name, block, Tail::Exact)?;
     outer.extend(columns);
-    hand.reorder(&[outer.clone(), vec![inner.clone()]].concat())?;
+    let of_row: Vec<String> = row.iter().map(|row| row.last.name.clone()).collect();
+    hand.reorder(&[&outer[..], &of_row, slice::from_ref(&inner)].concat())?;
     if let Some(around) = outer.last() {
         hand.compute_at(&problem.acc, around)?;
     }
     hand.simplify()?;
-    let (rows, row) = hand.split(&problem.reduced[0].name, rows, Tail::Exact)?;
+    let (groups, term) = hand.split(&problem.reduced[0].name, terms, Tail::Exact)?;
     let (parts, part) = hand.split(&update.name, step, Tail::Exact)?;
-    let around: Vec<String> = rows.into_iter().chain(parts).collect();
-    hand.reorder(&[around.clone(), vec![row.clone(), part.clone()]].concat())?;
+    let mut around: Vec<String> = groups.into_iter().collect();
+    let mut written_out = None;
+    if let Some(own) = row.and_then(|row| row.update.as_ref()) {
+        let divides = |count: &i64| own.extent % count == 0;
+        let count = (1..=WRITTEN_OUT).rev().find(divides).unwrap_or(1);
+        let (outside, row) = hand.split(&own.name, count, Tail::Exact)?;
+        around.extend(outside);
+        written_out = Some(row);
+    }
+    around.extend(parts.into_iter().chain(written_out.clone()));
+    hand.reorder(&[around.clone(), vec![term.clone(), part.clone()]].concat())?;
     hand.vectorise(&part)?;
-    hand.unroll(&row)?;
+    hand.unroll(&term)?;
     if let Some(innermost) = around.last() {
         hand.keep_in_registers(&problem.acc, innermost)?;
         hand.simplify()?;
     }
+    if let Some(row) = written_out {
+        hand.unroll(&row)?;
+    }
     let init = problem.init.iter().flatten().filter(|name| hand.find(name).is_some());
     let init: Vec<String> = init.cloned().collect();
-    for name in init.into_iter().chain([inner]) {
+    let along = init.into_iter().last();
+    for name in along.into_iter().chain([inner]) {
         let (_, vectors) = hand.split(&name, step, Tail::Exact)?;
         hand.vectorise(&vectors)?;
     }

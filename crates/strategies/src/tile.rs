@@ -90,10 +90,10 @@ pub(super) fn apply(
     };
     let mut problem = Problem::find(hand.kernel(), nests)?;
     let is_wanted = |way: &str| point.allows_name("way", way);
-    if let Some(vector) = stream::streamed_axis(&problem, hand.kernel(), target)
+    if let Some(found) = stream::streamed(&problem, hand.kernel(), target)
         && is_wanted(STREAM)
     {
-        let streamed = hand.attempt(|hand| stream::apply(hand, &problem, vector, target));
+        let streamed = hand.attempt(|hand| stream::apply(hand, &problem, &found));
         if streamed.is_ok() {
             return streamed;
         }
