@@ -151,8 +151,9 @@ impl Further {
 
 /// An index in the first turn of the loops that bind these symbols.
 fn first_turn(index: &[Expr], bound: &BTreeSet<SymbolId>) -> Vec<Expr> {
-    let first = |symbol| bound.contains(&symbol).then_some(Expr::ZERO);
-    index.iter().map(|expr| expr.substitute(&mut { first })).collect()
+    let first =
+        |expr: &Expr| expr.substitute(&mut |symbol| bound.contains(&symbol).then_some(Expr::ZERO));
+    index.iter().map(first).collect()
 }
 
 /// The block in which the innermost of the loops asks, and its requests.
