@@ -101,8 +101,8 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// What a block of a vector loop of so many turns stores, where, and what comes before, if it is
-    /// a run of packed elements and what is bound is the same for all lanes.
+    /// What a block of a vector loop of so many turns stores, where, and what comes before, if it
+    /// is a run of packed elements and what is bound is the same for all lanes.
     fn run_of<'b>(&mut self, inner: &Loop, body: &'b [Stmt], extent: i64) -> Option<Run<'b>> {
         let (Stmt::Store { buffer, index, value }, before) = body.split_last()? else {
             return None;

@@ -35,10 +35,10 @@
 //! an operand is met many times before the next part is met at all, as hardware that follows
 //! streams of addresses then sees none.
 //!
-//! Legal: the buffer is a parameter that is only read, and its last axis dense. Vector loops load of
-//! it, each lane an element of its own; or the buffer is dense, and of loops that share the
-//! innermost one holds loads that move by a constant number of bytes, which is no more than so many
-//! turns can ask for.
+//! Legal: the buffer is a parameter that is only read, and its last axis dense. Vector loops load
+//! of it, each lane an element of its own; or the buffer is dense, and of loops that share the
+//! innermost one holds loads that move by a constant number of bytes, which is no more than so
+//! many turns can ask for.
 
 use std::collections::BTreeSet;
 
