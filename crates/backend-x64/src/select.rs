@@ -53,7 +53,7 @@ use rustc_hash::FxHashMap;
 use sym::SymbolId;
 use tensor::DType;
 
-use crate::vcode::{VCode, VRegId};
+use crate::vcode::{Base, VCode, VRegId};
 use build::Builder;
 use guard::LanesOn;
 use index::{Binding, Pointer, Simplified};
@@ -109,6 +109,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa, want_statements: bool) -> base::
         short: SecondaryMap::new(),
         loaded: Vec::new(),
         blocks: Vec::new(),
+        asked: Vec::new(),
         written_out: Vec::new(),
         waiting: Vec::new(),
         turns: Turns::default(),
@@ -190,6 +191,8 @@ struct Selector<'a> {
     loaded: Vec<Loaded>,
     /// Blocks that were loaded and transposed.
     blocks: Vec<Block>,
+    /// The lines that were asked for: a pointer, and how many lines from there.
+    asked: Vec<(Base, i32)>,
     /// The loops around that are being written out, of which each turn does the same.
     written_out: Vec<WrittenOut>,
     /// Stores that wait for the other columns of their block.

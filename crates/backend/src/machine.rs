@@ -42,6 +42,18 @@ pub struct Machine {
     pub cycles_of_gather: f64,
     /// Cycles from a store until a load of what was stored has it.
     pub store_to_load: f64,
+    /// Cycles before the first byte is there of what lies elsewhere in a large operand: what is left
+    /// of the latency of a page's address and its first line.
+    pub start_elsewhere: f64,
+    /// Lines that may be stored one after the other to memory beyond the second-level cache without
+    /// loads being held up: those and the ones that loads bring share what can be on its way at
+    /// once.
+    pub lines_stored: i64,
+    /// How many times as long as its bytes take each line more holds up: it is fetched first, and
+    /// the line that it displaces is written back.
+    pub line_held_up: f64,
+    /// Cycles that a store waits whose line others have driven out of the set that they share.
+    pub line_driven_out: f64,
     /// Bytes of a line of the caches.
     pub line_bytes: i64,
     /// Bytes from which on two accesses count as elsewhere: half a page, which prefetchers that
@@ -188,6 +200,10 @@ impl Machine {
             cycles_of_division: 6.0,
             cycles_of_gather: 1.4,
             store_to_load: 8.0,
+            start_elsewhere: 12.0,
+            lines_stored: 14,
+            line_held_up: 3.0,
+            line_driven_out: 11.0,
             line_bytes: 64,
             near_bytes: 2048,
             l1: Level {
@@ -261,6 +277,10 @@ impl Machine {
             cycles_of_division: 14.0,
             cycles_of_gather: 2.0,
             store_to_load: 1.0,
+            start_elsewhere: 1.0,
+            lines_stored: 1,
+            line_held_up: 1.0,
+            line_driven_out: 1.0,
             line_bytes: 32,
             near_bytes: 1 << 20,
             l1: everything,

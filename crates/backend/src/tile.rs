@@ -13,10 +13,6 @@
 use crate::instruction::InstructionCost;
 use crate::target::Target;
 
-/// Cycles before the first of a row's bytes is there, where each step reads a row elsewhere in a
-/// large operand: what is left of the latency of a page's address and its first line.
-const START_OF_ROW: f64 = 12.0;
-
 /// Cycles to bring a line that each step needs anew from the second-level cache.
 const LINE_OF_ROWS: f64 = 1.0;
 
@@ -25,14 +21,6 @@ const SINGLE_VECTOR: f64 = 1.25;
 
 /// What a tile costs besides its sums: filling and storing accumulators, loop overhead, in cycles.
 const TILE_OVERHEAD: f64 = 12.0;
-
-/// Lines that a tile may store one after the other to memory beyond the second-level cache without
-/// loads being held up: those and the ones that loads bring share what can be on its way at once.
-const LINES_STORED: i64 = 14;
-
-/// How many times as long as its bytes take each line more holds up: it is fetched first, and the
-/// line that it displaces is written back.
-const LINE_HELD_UP: f64 = 3.0;
 
 /// A register tile.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -139,7 +127,8 @@ impl Tile {
         if area.rows_kept.is_some_and(|kept| self.rows > kept) {
             lines = lines.max(rows);
         }
-        cycles + lines * LINE_OF_ROWS + if area.scattered_rows { START_OF_ROW } else { 0.0 }
+        let start = if area.scattered_rows { target.machine.start_elsewhere } else { 0.0 };
+        cycles + lines * LINE_OF_ROWS + start
     }
 
     /// Cycles to load a vector of the operand that carries the vector axis.
@@ -167,9 +156,9 @@ impl Tile {
             return 0.0;
         }
         let bytes = self.rows * self.vectors * i64::from(target.vector_bytes);
-        let more = (bytes / machine.line_bytes - LINES_STORED).max(0) as f64;
+        let more = (bytes / machine.line_bytes - machine.lines_stored).max(0) as f64;
         let line = machine.line_bytes as f64 / machine.home(area.stored_bytes).writes;
-        more * LINE_HELD_UP * line
+        more * machine.line_held_up * line
     }
 
     fn overhead(self) -> f64 {

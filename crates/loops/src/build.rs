@@ -60,7 +60,7 @@ impl Kernel {
         scope: Scope,
     ) -> BufferId {
         let name = self.fresh_buffer_name(name);
-        self.buffers.push(Buffer { name, dtype, shape, strides: None, scope, ahead: 0 })
+        self.buffers.push(Buffer { name, dtype, shape, strides: None, scope })
     }
 
     /// A new symbol for a loop, called `name` or like it.

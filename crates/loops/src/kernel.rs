@@ -80,9 +80,6 @@ pub struct Buffer {
     pub strides: Option<Vec<Expr>>,
     /// Where it lives.
     pub scope: Scope,
-    /// A hint, for speed alone: who loads a vector of this parameter will soon want what lies so
-    /// many bytes behind it. 0 says nothing. That place may be outside of the buffer.
-    pub ahead: u32,
 }
 
 impl Buffer {
@@ -159,8 +156,9 @@ pub enum Stmt {
         /// Of the buffer's element type.
         value: ScalarExpr,
     },
-    /// A hint, for speed alone: an element of a parameter that is read will soon be wanted. It may
-    /// lie outside of the buffer.
+    /// A hint, for speed alone: an element of a parameter that is read will soon be wanted; in a
+    /// vector loop those of all lanes, where they lie side by side. It may lie outside of the
+    /// buffer.
     Prefetch {
         /// The parameter.
         buffer: BufferId,

@@ -165,12 +165,7 @@ impl Reader<'_, '_> {
         let dtype = self.dtype()?;
         let shape = self.index()?;
         let strides = if self.parser.keyword("strides") { Some(self.index()?) } else { None };
-        let mut ahead = 0;
-        if self.parser.keyword("ahead") {
-            let bytes = self.parser.unsigned()?;
-            ahead = u32::try_from(bytes).map_err(|_| self.parser.error("too far ahead"))?;
-        }
-        let buffer = Buffer { name: name.clone(), dtype, shape, strides, scope, ahead };
+        let buffer = Buffer { name: name.clone(), dtype, shape, strides, scope };
         let id = self.kernel.buffers.push(buffer);
         self.buffers.insert(name, id);
         Ok(id)

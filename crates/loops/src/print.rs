@@ -391,8 +391,7 @@ impl Kernel {
 
     fn declaration(&self, id: BufferId) -> impl Display + '_ {
         fmt::from_fn(move |f| {
-            let Some(Buffer { dtype, shape, strides, scope, ahead, .. }) = self.buffers.get(id)
-            else {
+            let Some(Buffer { dtype, shape, strides, scope, .. }) = self.buffers.get(id) else {
                 return self.buffer_name(id).fmt(f);
             };
             let (name, scope) = (self.buffer_name(id), scope_word(*scope));
@@ -400,7 +399,7 @@ impl Kernel {
             if let Some(strides) = strides {
                 write!(f, " strides {}", self.expressions(strides))?;
             }
-            if *ahead > 0 { write!(f, " ahead {ahead}") } else { Ok(()) }
+            Ok(())
         })
     }
 

@@ -182,14 +182,14 @@ pub enum ScheduleStep {
         /// Where to.
         scope: LocalScope,
     },
-    /// Loads of a parameter ask for what lies further on, too.
+    /// What lies further on than what is loaded of a parameter is asked for.
     Prefetch {
         /// The parameter.
         buffer: String,
         /// How many bytes further on.
         bytes: u32,
         /// Loops around the loads whose turns share the lines, outermost first: each asks for some
-        /// of them. If there are none, each load asks for its own.
+        /// of them. If there are none, each vector asks for its own.
         shared: Vec<String>,
     },
     /// What a loop's body reads of a buffer is copied first, and read from the copy.

@@ -4,13 +4,13 @@
 //! Hardware follows a stream of addresses to the end of its page, where the next one begins with a
 //! miss. Of floats the processor has the loads of a whole page under way before it has computed
 //! anything with the first, so that this does not show; of words that take many operations it has
-//! the loads of a few lines. So each load asks for the line a page further on.
+//! the loads of a few lines. So each vector asks for the line a page further on.
 
 use backend::Target;
 use loops::{Access as Use, BufferId, Scope};
 use schedule::{Schedule, ScheduleStep};
 
-use crate::given::{Given, Refused};
+use crate::given::Given;
 use crate::structure::Motion;
 
 /// Bytes of a page.
@@ -19,13 +19,9 @@ const PAGE: u32 = 4096;
 /// Turns of a nest for each term that it reads, from which on terms are met from a cache.
 const MOST_MET: i64 = 8;
 
-/// Prefetches the operands that are such streams.
-pub(super) fn streams(
-    schedule: &mut Schedule,
-    given: &Given<'_>,
-    target: &Target,
-) -> Result<(), Refused> {
-    let Ok(nests) = given.nests() else { return Ok(()) };
+/// Prefetches the operands that are such streams, in a kernel whose loops are as they stay.
+pub(super) fn streams(schedule: &mut Schedule, given: &Given<'_>, target: &Target) {
+    let Ok(nests) = given.nests() else { return };
     let (mut found, mut takes_long) = (Vec::new(), false);
     for nest in nests {
         let turns: i64 = nest.loops.iter().map(|by| by.extent).product();
@@ -52,12 +48,15 @@ pub(super) fn streams(
     }
     let name = |id: BufferId| given.naive.kernel.buffers[id].name.clone();
     for buffer in found.into_iter().filter(|_| takes_long).map(name) {
-        let mut buffers = schedule.kernel().buffers.values();
-        let fits = |own: &loops::Buffer| own.ahead == 0 && own.scope == Scope::Parameter(Use::Read);
-        if buffers.any(|own| own.name == buffer && fits(own)) {
-            let step = ScheduleStep::Prefetch { buffer, bytes: PAGE, shared: Vec::new() };
-            schedule.apply(step).map_err(|error| error.message)?;
+        let asks = |step: &ScheduleStep| match step {
+            ScheduleStep::Prefetch { buffer: own, shared, .. } => {
+                *own == buffer && shared.is_empty()
+            }
+            _ => false,
+        };
+        if !schedule.trace().iter().any(asks) {
+            // Where no vector is loaded of it, nothing is asked for.
+            _ = schedule.prefetch(&buffer, PAGE);
         }
     }
-    Ok(())
 }

@@ -208,13 +208,13 @@ fn attempt(
             return Err(reason);
         }
     };
-    ahead::streams(&mut schedule, given, target)?;
     Hand::new(&mut schedule).simplify()?;
     borders::cut(&mut schedule, target);
     if needs_expansion(schedule.kernel()) {
         schedule.expand_functions().map_err(|error| error.message)?;
     }
     hoist(&mut schedule).map_err(|error| error.message)?;
+    ahead::streams(&mut schedule, given, target);
     verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
     check_instructions(schedule.kernel(), target)?;
     Ok(finish(schedule, format!("{}: {remark}", sketch.name), target))

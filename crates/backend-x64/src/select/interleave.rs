@@ -25,8 +25,8 @@ pub(super) const VECTORS: usize = 4;
 /// Whether a body computes one value and stores it, so that nothing but operands gives its
 /// instructions an order.
 pub(super) fn is_one_store(body: &[Stmt]) -> bool {
-    let Some((Stmt::Store { .. }, lets)) = body.split_last() else { return false };
-    lets.iter().all(|stmt| matches!(stmt, Stmt::Let { .. }))
+    let Some((Stmt::Store { .. }, before)) = body.split_last() else { return false };
+    before.iter().all(|stmt| matches!(stmt, Stmt::Let { .. } | Stmt::Prefetch { .. }))
 }
 
 impl Builder {

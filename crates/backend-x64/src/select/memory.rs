@@ -8,7 +8,7 @@
 //!
 //! Loaded values are remembered, a few of them, until their buffer is written or a loop begins.
 
-use loops::{BufferId, Scope};
+use loops::{BufferId, Loop, Scope, Stmt};
 use sym::Expr;
 use tensor::DType;
 
@@ -387,9 +387,6 @@ impl Selector<'_> {
             return value;
         }
         let value = self.builder.emit(inst.clone(), ty);
-        if let (Opcode::Load, Some(address)) = (inst.op, inst.address) {
-            self.prefetch(buffer, address, ty);
-        }
         self.remember(inst, value, buffer);
         value
     }
@@ -429,25 +426,40 @@ impl Selector<'_> {
         self.loaded.push(Loaded { inst, value, buffer, asked, shared_by: None });
     }
 
-    /// Asks for the line so far behind a loaded vector as the buffer says; of a line that takes
-    /// several loads only the first does.
-    fn prefetch(&mut self, buffer: BufferId, address: MemoryOperand, ty: RegisterType) {
-        let ahead = i32::try_from(self.kernel.buffers[buffer].ahead).unwrap_or(0);
-        // Narrow elements are widened to lanes of 32 bits.
-        let bytes = ty.vector_bytes() * self.element_bytes(buffer).min(4) / 4;
-        let begins_line = address.displacement.rem_euclid(LINE) < bytes as i32;
-        let displacement = address.displacement.checked_add(ahead);
-        if let (1.., true, Some(displacement)) = (ahead, begins_line, displacement) {
-            let address = MemoryOperand { displacement, ..address };
-            self.builder.effect(Inst::new(Opcode::Prefetch, Lane::I8, &[]).address(address));
+    /// Asks for the line of an element, or for the lines of those that lie side by side in the
+    /// lanes: of vectors that share a line the first does. In code that runs from one end to the
+    /// other a line is asked for once.
+    pub(super) fn ask_for(&mut self, buffer: BufferId, index: &[Expr]) {
+        let linear = self.linear(buffer, index);
+        let apart = linear.lane_step;
+        if linear.irregular || !(0..i64::from(LINE)).contains(&apart) {
+            return;
+        }
+        let bytes = apart as i32 * self.vector_lanes() as i32;
+        let first = self.address(buffer, &linear);
+        if bytes > 0 && first.displacement.rem_euclid(LINE) >= bytes {
+            return;
+        }
+        for line in (0..bytes.max(1)).step_by(LINE as usize) {
+            let Some(displacement) = first.displacement.checked_add(line) else { return };
+            let own = (first.base, displacement.div_euclid(LINE));
+            if !self.asked.contains(&own) {
+                self.asked.push(own);
+                let address = MemoryOperand { displacement, ..first };
+                self.builder.effect(Inst::new(Opcode::Prefetch, Lane::I8, &[]).address(address));
+            }
         }
     }
 
-    /// Asks for the line of an element.
-    pub(super) fn ask_for(&mut self, buffer: BufferId, index: &[Expr]) {
-        let linear = self.linear(buffer, index);
-        let address = self.address(buffer, &linear);
-        self.builder.effect(Inst::new(Opcode::Prefetch, Lane::I8, &[]).address(address));
+    /// Asks for what a vector loop of so many turns, of which these are statements, asks for.
+    pub(super) fn ask_for_each(&mut self, inner: &Loop, extent: i64, block: &[Stmt]) {
+        let lanes = self.plan.lanes[inner.variable] as i64;
+        for stmt in block {
+            let Stmt::Prefetch { buffer, index } = stmt else { continue };
+            for first in (0..extent).step_by(lanes as usize) {
+                self.within(inner, first, |selector| selector.ask_for(*buffer, index));
+            }
+        }
     }
 
     /// Forgets what was loaded from a buffer.
@@ -460,6 +472,7 @@ impl Selector<'_> {
     pub(super) fn forget_all(&mut self) {
         self.loaded.clear();
         self.blocks.clear();
+        self.asked.clear();
     }
 
     /// `buffer[index] = value`.

@@ -40,7 +40,7 @@ enum Packed {
     Both(ScalarFunction, Box<[Packed; 2]>),
 }
 
-/// Where a run is stored, what, and what is bound before.
+/// Where a run is stored, what, and what comes before: values are bound, lines are asked for.
 type Run<'b> = (BufferId, &'b [Expr], &'b ScalarExpr, &'b [Stmt]);
 
 /// So many bytes of a run, in a register.
@@ -84,11 +84,13 @@ impl Selector<'_> {
         Ok(true)
     }
 
-    /// Stores a run, with what is bound before.
+    /// Stores a run, with what comes before.
     fn store_run(&mut self, inner: &Loop, run: Run<'_>, extent: i64) -> base::Result<()> {
-        let (buffer, index, value, lets) = run;
-        self.block(lets)?;
-        self.within(inner, |selector| {
+        let (buffer, index, value, before) = run;
+        let is_let = |stmt: &&Stmt| matches!(stmt, Stmt::Let { .. });
+        before.iter().filter(is_let).try_for_each(|stmt| self.statement(stmt))?;
+        self.ask_for_each(inner, extent, before);
+        self.within(inner, 0, |selector| {
             let value = selector.packed(value);
             let linear = selector.linear(buffer, index);
             let to = selector.begin_address(buffer, &linear);
@@ -99,10 +101,12 @@ impl Selector<'_> {
         Ok(())
     }
 
-    /// What a block of a vector loop of so many turns stores, where, and what is bound before, the
-    /// same for all lanes, if it is a run of packed elements.
+    /// What a block of a vector loop of so many turns stores, where, and what comes before, if it
+    /// is a run of packed elements and what is bound is the same for all lanes.
     fn run_of<'b>(&mut self, inner: &Loop, body: &'b [Stmt], extent: i64) -> Option<Run<'b>> {
-        let (Stmt::Store { buffer, index, value }, lets) = body.split_last()? else { return None };
+        let (Stmt::Store { buffer, index, value }, before) = body.split_last()? else {
+            return None;
+        };
         let target = &self.kernel.buffers[*buffer];
         let (dtype, bytes) = (target.dtype, self.element_bytes(*buffer) as i64);
         let short = (2..=LONGEST / bytes.max(1)).contains(&extent);
@@ -110,21 +114,27 @@ impl Selector<'_> {
         if !whole || bytes > 2 || !short || target.scope == Scope::Register {
             return None;
         }
-        self.within(inner, |selector| {
+        self.within(inner, 0, |selector| {
             let same = |stmt: &Stmt| match stmt {
                 Stmt::Let { value, .. } => !selector.differs_by_lane(value),
+                Stmt::Prefetch { .. } => true,
                 _ => false,
             };
-            let fits = lets.iter().all(same)
+            let fits = before.iter().all(same)
                 && selector.is_run(*buffer, index)
                 && selector.is_packed(value, dtype);
-            fits.then_some((*buffer, &index[..], value, lets))
+            fits.then_some((*buffer, &index[..], value, before))
         })
     }
 
-    /// Does something as for the first turn of a vector loop.
-    pub(super) fn within<T>(&mut self, inner: &Loop, act: impl FnOnce(&mut Self) -> T) -> T {
-        self.bindings[inner.variable] = Binding::Constant(0);
+    /// Does something as for the vector of a vector loop that begins with a turn.
+    pub(super) fn within<T>(
+        &mut self,
+        inner: &Loop,
+        first: i64,
+        act: impl FnOnce(&mut Self) -> T,
+    ) -> T {
+        self.bindings[inner.variable] = Binding::Constant(first);
         let lanes = self.plan.lanes[inner.variable];
         let tail = all_lanes(lanes);
         self.vector = Some(VectorLoop { symbol: inner.variable, lanes, offset: 0, tail });
@@ -146,7 +156,7 @@ impl Selector<'_> {
                 let from = &self.kernel.buffers[*buffer];
                 let alike = from.dtype == dtype && from.scope != Scope::Register;
                 let differs = self.differs_by_lane(value);
-                alike && from.ahead == 0 && (!differs || self.is_run(*buffer, index))
+                alike && (!differs || self.is_run(*buffer, index))
             }
             ScalarExpr::Apply { function, dtype: own, arguments } => {
                 function.is_bitwise()

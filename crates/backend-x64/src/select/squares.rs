@@ -44,6 +44,12 @@ impl Selector<'_> {
     /// transposed, if it is one; whether it did.
     pub(super) fn transposed_squares(&mut self, inner: &Loop, extent: i64) -> bool {
         let Some(squares) = self.squares_of(inner, extent) else { return false };
+        if let [Stmt::For(vector)] = &inner.body[..] {
+            for turn in 0..extent {
+                self.bindings[inner.variable] = Binding::Constant(turn);
+                self.ask_for_each(vector, vector.extent.as_constant().unwrap_or(0), &vector.body);
+            }
+        }
         let Squares { from, to, bytes, turns, parts, below } = &squares;
         let side = ROW / bytes;
         for column in (0..*turns).step_by((parts * side) as usize) {
@@ -68,14 +74,16 @@ impl Selector<'_> {
 
     fn squares_of(&mut self, inner: &Loop, extent: i64) -> Option<Squares> {
         let [Stmt::For(vector)] = &inner.body[..] else { return None };
-        let [Stmt::Store { buffer, index, value }] = &vector.body[..] else { return None };
+        let (Stmt::Store { buffer, index, value }, before) = vector.body.split_last()? else {
+            return None;
+        };
         let ScalarExpr::Load { buffer: source, index: source_index } = value else { return None };
         let elements = vector.extent.as_constant()?;
         let data = [*source, *buffer].map(|id| &self.kernel.buffers[id]);
         let bytes = self.element_bytes(*buffer) as i64;
         let alike = data[0].dtype == data[1].dtype
             && data.iter().all(|data| data.scope != Scope::Register)
-            && data[0].ahead == 0;
+            && before.iter().all(|stmt| matches!(stmt, Stmt::Prefetch { .. }));
         let side = ROW / bytes;
         let parts = if extent % (2 * side) == 0 { 2 } else { 1 };
         let below = elements / side;
@@ -90,7 +98,7 @@ impl Selector<'_> {
         let apart = self.stride_along(*buffer, index, inner)?;
         let next = self.stride_along(*source, source_index, inner)?;
         self.bindings[inner.variable] = Binding::Constant(0);
-        let [start, end] = self.within(vector, |selector| {
+        let [start, end] = self.within(vector, 0, |selector| {
             [(*source, source_index), (*buffer, index)].map(|(id, at)| selector.linear(id, at))
         });
         let moves = !start.irregular && !end.irregular;

@@ -28,7 +28,7 @@ impl Selector<'_> {
         block.iter().try_for_each(|stmt| self.statement(stmt))
     }
 
-    fn statement(&mut self, stmt: &Stmt) -> base::Result<()> {
+    pub(super) fn statement(&mut self, stmt: &Stmt) -> base::Result<()> {
         if self.statements.is_empty() {
             return self.any_statement(stmt);
         }
@@ -380,6 +380,7 @@ impl Selector<'_> {
         let builder = &self.builder;
         self.loaded.retain(|loaded| builder.depth_of(loaded.value) <= depth);
         self.blocks.retain(|block| builder.depth_of(block.value()) <= depth);
+        self.asked.clear();
     }
 
     // Branches.

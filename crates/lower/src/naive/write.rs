@@ -425,7 +425,7 @@ impl<'a> Writer<'a> {
     pub(crate) fn scratch(&mut self, name: &str, dtype: DType, shape: Vec<Expr>) -> BufferId {
         let name = self.kernel.fresh_buffer_name(name);
         let scope = Scope::Scratch;
-        self.kernel.buffers.push(Buffer { name, dtype, shape, strides: None, scope, ahead: 0 })
+        self.kernel.buffers.push(Buffer { name, dtype, shape, strides: None, scope })
     }
 }
 

@@ -1,18 +1,22 @@
 //! Prefetch: what lies further on than what is loaded of a parameter is asked for.
 //!
 //! ```text
-//! %panel: read f32[4, 768, 32]
+//! for k < 768 { for j < 32 vector { .. %panel[0, k, j] .. } }
 //! ```
 //!
-//! `prefetch panel ahead 98304`
+//! `prefetch panel ahead 4096`
 //!
 //! ```text
-//! %panel: read f32[4, 768, 32] ahead 98304
+//! for k < 768 { for j < 32 vector {
+//!   prefetch %panel[0, k, j + 1024]
+//!   .. %panel[0, k, j] ..
+//! } }
 //! ```
 //!
-//! Each load asks for its own line further on. Where the turns of loops around load the same, as
-//! rows of tiles do of a panel, they may share the lines: each asks for one of those that a turn of
-//! the innermost loop meets, which one follows from the number of the turn around.
+//! Vectors ask for what lies so far behind them, a back end for each line once. Where the turns of
+//! loops around load the same, as rows of tiles do of a panel, they may share the lines: each asks
+//! for some of those that a turn of the innermost loop meets, which follow from the number of the
+//! turn around.
 //!
 //! ```text
 //! for row < 16 { for k < 192 { .. %panel[j, 4 * k + .., ..] .. } }
@@ -31,17 +35,20 @@
 //! an operand is met many times before the next part is met at all, as hardware that follows
 //! streams of addresses then sees none.
 //!
-//! Legal: the buffer is a parameter that is only read, and dense; of loops that share, the
-//! innermost one holds loads of it that move by a constant number of bytes, which is no more than
-//! so many turns can ask for.
+//! Legal: the buffer is a parameter that is only read, and its last axis dense. Vector loops load
+//! of it, each lane an element of its own; or the buffer is dense, and of loops that share the
+//! innermost one holds loads that move by a constant number of bytes, which is no more than so
+//! many turns can ask for.
 
-use loops::visit::{bound_symbols, own_references};
-use loops::{Access, BufferId, Kernel, LoopKind, Scope, Stmt};
+use std::collections::BTreeSet;
+
+use loops::visit::{Effect, bound_symbols, own_references, walk};
+use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Scope, Stmt};
 use sym::{Expr, SymbolId};
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{Descent, Site, block, block_mut, find_buffer, find_loop, loop_at};
-use crate::state::State;
+use crate::state::{Form, State};
 
 /// Bytes of a line of the caches, on all machines that prefetch.
 const LINE: i64 = 64;
@@ -51,18 +58,23 @@ const MOST_LINES: i64 = 16;
 
 pub(crate) fn apply(state: &mut State, buffer: &str, bytes: u32, shared: &[String]) -> Outcome {
     let id = find_buffer(&state.kernel, buffer)?;
-    let found = &mut state.kernel.buffers[id];
+    let found = &state.kernel.buffers[id];
     if found.scope != Scope::Parameter(Access::Read) {
         return Err(Refusal::at_buffer(buffer, "only a parameter that is read is prefetched"));
     }
+    let element = element_bytes(found).map_err(|reason| Refusal::at_buffer(buffer, reason))?;
     if shared.is_empty() {
-        found.ahead = bytes;
+        let further = Further { buffer: id, elements: i64::from(bytes) / element };
+        if !further.ask(&mut state.kernel.body, None) {
+            return Err(Refusal::at_buffer(buffer, "no vector is loaded of it"));
+        }
+        state.form = Form::Written;
         return Ok(());
     }
     let loops = shared.iter().map(|name| find_loop(&state.kernel, name));
     let mut loops = loops.collect::<Outcome<Vec<Site>>>()?;
     let kernel = &state.kernel;
-    let (body, asked) = requests(kernel, id, i64::from(bytes), &loops)
+    let (body, asked) = requests(kernel, (id, element), i64::from(bytes), &loops)
         .map_err(|reason| Refusal::at_buffer(buffer, reason))?;
     block_mut(&mut state.kernel, &body).splice(0..0, asked);
     if let Some(innermost) = loops.pop() {
@@ -71,10 +83,83 @@ pub(crate) fn apply(state: &mut State, buffer: &str, bytes: u32, shared: &[Strin
     Ok(())
 }
 
+/// Bytes of an element that lies beside its neighbours.
+fn element_bytes(data: &Buffer) -> Result<i64, &'static str> {
+    let element = i64::from(data.dtype.bits()) / 8;
+    let one = data.strides.as_ref().map(|strides| strides.last().and_then(Expr::as_constant));
+    let fits = element > 0 && LINE % element == 0 && one.is_none_or(|one| one == Some(1));
+    match fits {
+        true => Ok(element),
+        false => Err("its elements are no whole bytes, or do not lie side by side"),
+    }
+}
+
+/// What vectors that are loaded of a buffer ask for: what lies so many elements behind them.
+struct Further {
+    buffer: BufferId,
+    elements: i64,
+}
+
+impl Further {
+    /// Writes the requests of a block, in a vector loop or in none; whether there are any.
+    fn ask(&self, block: &mut Vec<Stmt>, lanes: Option<SymbolId>) -> bool {
+        let (mut at, mut asks) = (0, false);
+        while at < block.len() {
+            let mut requests = Vec::new();
+            match &mut block[at] {
+                Stmt::For(inner) if !matches!(inner.kind, LoopKind::Instruction(_)) => {
+                    let is_vector = inner.kind == LoopKind::Vector;
+                    let lanes = if is_vector { Some(inner.variable) } else { lanes };
+                    asks |= self.ask(&mut inner.body, lanes);
+                }
+                stmt @ (Stmt::If { .. } | Stmt::While { .. }) => {
+                    stmt.blocks_mut().for_each(|inner| asks |= self.ask(inner, lanes));
+                }
+                stmt => requests = lanes.map_or(requests, |lanes| self.requests(stmt, lanes)),
+            }
+            asks |= !requests.is_empty();
+            let behind = at + requests.len() + 1;
+            block.splice(at..at, requests);
+            at = behind;
+        }
+        asks
+    }
+
+    /// What a statement of a vector loop, or an instruction, asks for.
+    fn requests(&self, stmt: &Stmt, lanes: SymbolId) -> Vec<Stmt> {
+        let all = std::slice::from_ref(stmt);
+        let bound = bound_symbols(all);
+        let mut requests = Vec::new();
+        walk(all, &mut |stmt| {
+            own_references(stmt, &mut |reference| {
+                let moves = reference.index.iter().any(|expr| expr.contains(lanes));
+                if (reference.buffer, reference.effect) != (self.buffer, Effect::Load) || !moves {
+                    return;
+                }
+                let mut index = first_turn(reference.index, &bound);
+                let Some(last) = index.pop() else { return };
+                index.push(last + self.elements);
+                let request = Stmt::Prefetch { buffer: self.buffer, index };
+                if !requests.contains(&request) {
+                    requests.push(request);
+                }
+            });
+        });
+        requests
+    }
+}
+
+/// An index in the first turn of the loops that bind these symbols.
+fn first_turn(index: &[Expr], bound: &BTreeSet<SymbolId>) -> Vec<Expr> {
+    let first =
+        |expr: &Expr| expr.substitute(&mut |symbol| bound.contains(&symbol).then_some(Expr::ZERO));
+    index.iter().map(first).collect()
+}
+
 /// The block in which the innermost of the loops asks, and its requests.
 fn requests(
     kernel: &Kernel,
-    id: BufferId,
+    (id, element): (BufferId, i64),
     bytes: i64,
     loops: &[Site],
 ) -> Result<(Vec<Descent>, Vec<Stmt>), &'static str> {
@@ -95,16 +180,10 @@ fn requests(
     }
     let inside = block(kernel, &body);
     let index = first_index(inside, id).ok_or("nothing is loaded of it there")?;
-    let bound = bound_symbols(inside);
-    let first = |expr: &Expr| {
-        let zero = |symbol| bound.contains(&symbol).then_some(Expr::ZERO);
-        expr.substitute(&mut |symbol| zero(symbol))
-    };
-    let mut index: Vec<Expr> = index.iter().map(first).collect();
+    let mut index = first_turn(index, &bound_symbols(inside));
     let data = &kernel.buffers[id];
-    let element = i64::from(data.dtype.bits()) / 8;
-    if element == 0 || LINE % element != 0 || data.strides.is_some() {
-        return Err("its elements are no whole bytes, or do not lie side by side");
+    if data.strides.is_some() {
+        return Err("it is not dense");
     }
     let moved = turns.and_then(|turn| moved(data, &index, turn));
     let moved = moved.and_then(|count| count.checked_mul(element));
@@ -152,7 +231,7 @@ fn first_index(block: &[Stmt], id: BufferId) -> Option<&[Expr]> {
 }
 
 /// By how many elements a dense buffer's index moves from one turn to the next.
-fn moved(data: &loops::Buffer, index: &[Expr], turn: SymbolId) -> Option<i64> {
+fn moved(data: &Buffer, index: &[Expr], turn: SymbolId) -> Option<i64> {
     let (mut place, mut stride) = (Expr::ZERO, Some(1));
     for (expr, extent) in index.iter().zip(&data.shape).rev() {
         place = place + expr * stride?;

@@ -13,10 +13,7 @@ use smallvec::SmallVec;
 /// Bytes side by side from which on the processor reads ahead as well as it can.
 const STREAM: f64 = 512.0;
 
-/// Cycles that a store waits whose line others have driven out of the set that they share.
-const DRIVEN_OUT: f64 = 11.0;
-
-/// Lines that may lie between runs which it reads ahead as one.
+/// Lines that may lie between runs which the processor reads ahead as one.
 const BETWEEN: f64 = 2.0;
 
 /// An access, with the loops around it.
@@ -226,7 +223,7 @@ impl Traffic {
                 let reads = if number == 2 && streams { streamed } else { from.reads };
                 bytes
                     / match record.writes {
-                        true if again => line / DRIVEN_OUT,
+                        true if again => line / machine.line_driven_out,
                         true => from.writes.min(reads),
                         false => reads,
                     }
