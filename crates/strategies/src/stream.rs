@@ -31,7 +31,7 @@ use std::slice;
 use backend::Target;
 use backend::tile::div_ceil;
 use loops::{Kernel, Scope};
-use schedule::Tail;
+use schedule::{ScheduleStep, Tail};
 
 use crate::choice::vector_motions;
 use crate::given::Refused;
@@ -67,6 +67,9 @@ pub(super) struct Streamed {
     rows: Option<usize>,
     /// Terms that are read side by side.
     terms: i64,
+    /// What is read, and how many bytes on the terms behind these begin.
+    operand: String,
+    further: i64,
     /// Columns of a block, and those that are in registers at once.
     block: i64,
     step: i64,
@@ -79,6 +82,11 @@ pub(super) fn apply(
     streamed: &Streamed,
 ) -> Result<String, Refused> {
     let outer = emit(hand, problem, streamed)?;
+    if streamed.rows.is_some() {
+        let (buffer, bytes) = (streamed.operand.clone(), streamed.further);
+        let bytes = u32::try_from(bytes).map_err(|_| "its rows lie too far apart")?;
+        hand.take(ScheduleStep::Prefetch { buffer, bytes, shared: Vec::new() })?;
+    }
     let Streamed { vector, terms, block, .. } = streamed;
     let along = &problem.axes[*vector].last.name;
     let remark =
@@ -126,7 +134,8 @@ pub(super) fn streamed(problem: &Problem, kernel: &Kernel, target: &Target) -> O
             let columns = problem.axes[vector].last.extent;
             let (block, step) =
                 block_of(columns * problem.bytes, problem.bytes, [segment, vectors, lanes])?;
-            Some(Streamed { vector, rows, terms, block, step })
+            let (operand, further) = (buffer.name.clone(), terms * apart * width);
+            Some(Streamed { vector, rows, terms, operand, further, block, step })
         })
     };
     (0..problem.axes.len()).rev().find_map(found)
@@ -161,8 +170,9 @@ fn block_of(row: i64, bytes: i64, [segment, vectors, lanes]: [i64; 3]) -> Option
 fn emit(
     hand: &mut Hand<'_>,
     problem: &Problem,
-    &Streamed { vector, rows, terms, block, step }: &Streamed,
+    streamed: &Streamed,
 ) -> Result<Vec<String>, Refused> {
+    let &Streamed { vector, rows, terms, block, step, .. } = streamed;
     let axis = &problem.axes[vector];
     let update = axis.update.as_ref().ok_or("the sums are not walked one by one")?;
     let row = rows.map(|at| &problem.axes[at]);
