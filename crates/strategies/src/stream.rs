@@ -91,6 +91,10 @@ pub(super) fn apply(
     let along = &problem.axes[*vector].last.name;
     let remark =
         format!("{terms} rows of an operand at once, blocks of {block} elements along {along}");
+    // A block that overlaps the one before it gives the same bits again.
+    if hand.share_blocks(&outer, SHARED).is_ok() {
+        return Ok(remark);
+    }
     Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 
@@ -122,8 +126,8 @@ pub(super) fn streamed(problem: &Problem, kernel: &Kernel, target: &Target) -> O
             });
             let count = still.map_or(1, |at| problem.axes[at].last.extent);
             let few = 2..=MOST_ROWS;
-            let rows =
-                still.filter(|_| few.contains(&count) && target.machine.l1.collide(apart * width));
+            let rows = still
+                .filter(|_| few.contains(&count) && apart * width >= target.machine.near_bytes);
             let met = if rows.is_some() { count } else { 1 };
             (elements * met == turns).then_some(())?;
             let (terms, vectors, segment) = match rows {
@@ -152,18 +156,22 @@ fn terms_of(reduced: &LoopInfo, counts: &[i64]) -> Option<i64> {
     counts.iter().find(even).copied().filter(|_| !reduced.is_free())
 }
 
-/// How many columns a block has, and how many of them are in registers at once, so that both come
-/// out even; full vectors if that can be.
+/// How many columns a block has, and how many of them are in registers at once, which are whole
+/// vectors: so that both come out even if that can be, else with a last block that overlaps the one
+/// before it.
 fn block_of(row: i64, bytes: i64, [segment, vectors, lanes]: [i64; 3]) -> Option<(i64, i64)> {
     let columns = row / bytes;
     let least = div_ceil(row, segment);
-    let even = (least..=4 * least).filter(|count| columns % count == 0);
-    let blocks: Vec<i64> = even.map(|count| columns / count).collect();
-    let step = |block: i64, unit: i64| {
-        (2 * lanes..=vectors * lanes).rev().find(|step| block % step == 0 && step % unit == 0)
+    let mut even = (least..=4 * least).filter(|count| columns % count == 0);
+    let step = |block: i64| {
+        let mut steps = (2..=vectors).rev().map(|vectors| vectors * lanes);
+        Some((block, steps.find(|step| block % step == 0)?))
     };
-    let found = |unit| blocks.iter().find_map(|&block| Some((block, step(block, unit)?)));
-    found(lanes).or_else(|| found(1))
+    even.find_map(|count| step(columns / count)).or_else(|| {
+        let step = vectors * lanes;
+        let block = (segment / bytes).min(columns) / step * step;
+        (block > 0).then_some((block, step))
+    })
 }
 
 /// Takes the steps; the loops that may be shared among workers.
@@ -181,7 +189,8 @@ fn emit(
     };
     let others = problem.axes.iter().filter(|other| !inside(other));
     let mut outer: Vec<String> = others.map(|other| other.last.name.clone()).collect();
-    let (columns, inner) = hand.split(&axis.last.name, block, Tail::Exact)?;
+    let tail = if axis.last.extent % block == 0 { Tail::Exact } else { Tail::Shift };
+    let (columns, inner) = hand.split(&axis.last.name, block, tail)?;
     outer.extend(columns);
     let of_row: Vec<String> = row.iter().map(|row| row.last.name.clone()).collect();
     hand.reorder(&[&outer[..], &of_row, slice::from_ref(&inner)].concat())?;
