@@ -72,6 +72,7 @@ impl Cost {
             copied: false,
             stored: Vec::new(),
             drains: false,
+            begun: SecondaryMap::new(),
             traffic: Traffic::default(),
         };
         let straight = walk.block(&kernel.body);
@@ -229,6 +230,8 @@ struct Walk<'a> {
     stored: Vec<(BufferId, Expr)>,
     /// Whether one of them was loaded across where they begin.
     drains: bool,
+    /// Buffers in registers, and the loops around, by number, where they were last stored to.
+    begun: SecondaryMap<BufferId, Vec<usize>>,
     traffic: Traffic,
 }
 
@@ -286,6 +289,9 @@ impl Walk<'_> {
                 // Narrow elements are stored one vector a cycle, whatever it holds.
                 if to.bits() >= 32 && self.in_half_registers() {
                     work.of_half_registers();
+                }
+                if let Scope::Register = self.kernel.buffers[*buffer].scope {
+                    self.begun[*buffer] = self.around.iter().map(|around| around.number).collect();
                 }
                 if let Scope::Scratch = self.kernel.buffers[*buffer].scope {
                     // What is read next.
@@ -387,11 +393,21 @@ impl Walk<'_> {
         if moves(&self.around[at]) {
             return Straight::of(work);
         }
+        // A sum that begins in this turn waits for none of the turn before.
+        let same = |(around, begun): (&Around, &usize)| around.number == *begun;
+        let shared = self.around.iter().zip(&self.begun[buffer]).take_while(|pair| same(*pair));
+        let shared = shared.count();
         let at_once = |around: &&Around| matches!(around.kind, Kind::Instruction(_));
-        let again =
-            self.around[at + 1..].iter().filter(|around| !moves(around) && !at_once(around));
+        let again = self.around[shared.max(at + 1)..]
+            .iter()
+            .filter(|around| !moves(around) && !at_once(around));
         let chain: i64 = again.map(|around| around.extent).product();
-        Straight { wait: chain as f64 * step, ..Straight::of(work) }
+        let wait = chain as f64 * step;
+        if in_registers && shared > at {
+            work.latency += wait;
+            return Straight::of(work);
+        }
+        Straight { wait, ..Straight::of(work) }
     }
 }
 
