@@ -217,6 +217,25 @@ fn what_is_added_to_an_exponential_changes_no_bit() {
     }
 }
 
+#[test]
+fn one_and_an_error_function_are_right_together() {
+    let exact = |x: f64| 1.0 + ScalarFunction::Erf.evaluate_f64(&[x]);
+    let mut operands = sweep(DType::F32, -12.0, 12.0, points(), 11);
+    operands.extend(special(DType::F32));
+    let found = values_of("erf(%x[i]) + 1.0", DType::F32, &operands);
+    for (value, x) in found.iter().zip(&operands) {
+        let (value, x) = (value.as_f64(), x.as_f64());
+        let right = exact(x);
+        // In units of the last place of 1, and below zero of what is left besides.
+        let off = (value - right).abs() / f64::from(f32::EPSILON);
+        assert!(x.is_nan() && value.is_nan() || off <= 1.2, "erf({x}) + 1: {value}, not {right}");
+        if (-3.0..0.0).contains(&x) {
+            let relative = (value - right).abs() / right;
+            assert!(relative < 1e-3, "erf({x}) + 1: {value}, not {right}");
+        }
+    }
+}
+
 /// Zeros, the smallest and largest numbers, ones, infinities, NaN and some between.
 fn special(dtype: DType) -> Vec<Scalar> {
     let numbers =

@@ -114,6 +114,30 @@ def erf(round_to, near_degree, far_degree, middle, last):
         range(far_degree + 1), round_to)
 
 
+def erfc(round_to, degree, last):
+    # erfc(x) = exp(x h(x)) up to the last point, behind which it no longer counts beside 1. Far out
+    # little is asked of h, but that it stays near: Lawson's weights, and all rounded in the end.
+    basis, points = range(degree + 1), [mpf(last) * (i + 1) ** 2 / 400**2 for i in range(400)]
+    values = [(x, mp.log(mp.erfc(x)) / x, x * max(mp.erfc(x), mpf("2e-9"))) for x in points]
+    shares = [mpf(1)] * len(values)
+    for _ in range(100):
+        normal, right = mp.matrix(degree + 1), mp.matrix(degree + 1, 1)
+        for (x, h, weight), share in zip(values, shares):
+            powers = [x**p for p in basis]
+            for i in basis:
+                right[i] += share * weight**2 * powers[i] * h
+                for j in basis:
+                    normal[i, j] += share * weight**2 * powers[i] * powers[j]
+        fitted = mp.lu_solve(normal, right)
+        errors = [abs(w * (sum(c * x**p for c, p in zip(fitted, basis)) - h))
+                  for x, h, w in values]
+        shares = [share * (error + max(errors) / 10) for share, error in zip(shares, errors)]
+        shares = [share / max(shares) for share in shares]
+    print(f"erfc h: largest weighted error {mp.nstr(max(errors), 4)}")
+    for p in basis:
+        print(f"    x^{p}: {float(round_to(fitted[p])):.9g}")
+
+
 def atan(round_to, degree):
     # atan(x) = x + x^3 p(x^2), x <= tan(pi/8).
     def exact(z):
@@ -140,6 +164,7 @@ if __name__ == "__main__":
     sin_cos(to_f64, 6, 6)
     erf(to_f32, 6, 7, mpf("0.95"), 4)
     erf(to_f64, 11, 20, mpf("0.9"), 6)
+    erfc(to_f32, 9, 9)
     atan(to_f32, 4)
     atan(to_f64, 12)
     asin(to_f32, 5)

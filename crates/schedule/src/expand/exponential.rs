@@ -133,7 +133,7 @@ pub(super) fn exp_plus(m: &mut Maths, x: &ScalarExpr, c: &ScalarExpr) -> ScalarE
     m.fma(&twice, &power, c)
 }
 
-/// `exp(x)` for `x` between -80 and 0.
+/// `exp(x)` for `x` between -87 and 0.
 pub(super) fn exp_of_small(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
     let parts = parts(m, x);
     let power = power_of_two(m, &m.bits(&parts.rounded), 0);

@@ -79,19 +79,31 @@ fn is_product(value: &ScalarExpr) -> bool {
     matches!(value, ScalarExpr::Apply { function: ScalarFunction::Mul, .. })
 }
 
-/// The `x` and the `c` of `exp(x) + c`, for a constant of at least 1 in size.
-fn exp_plus_constant(
+/// A function and a constant that is added to it, which take less together.
+enum Together {
+    /// `exp(x) + c` for a constant of at least 1 in size.
+    ExpPlus(ScalarExpr),
+    /// `erf(x) + 1` in f32.
+    ErfPlusOne,
+}
+
+/// Such a sum, and its `x`.
+fn sum_with_constant(
     function: ScalarFunction,
     dtype: DType,
     arguments: &[ScalarExpr],
-) -> Option<(ScalarExpr, ScalarExpr)> {
+) -> Option<(ScalarExpr, Together)> {
     let [one, two] = arguments else { return None };
-    let of = |exp: &ScalarExpr, c: &ScalarExpr| match (exp, c) {
-        (
-            ScalarExpr::Apply { function: ScalarFunction::Exp, arguments, .. },
-            ScalarExpr::Constant(constant),
-        ) if constant.as_f64().abs() >= 1.0 => Some((arguments[0].clone(), c.clone())),
-        _ => None,
+    let of = |term: &ScalarExpr, c: &ScalarExpr| {
+        let ScalarExpr::Apply { function, arguments, .. } = term else { return None };
+        let ScalarExpr::Constant(constant) = c else { return None };
+        let constant = constant.as_f64();
+        let together = match function {
+            ScalarFunction::Exp if constant.abs() >= 1.0 => Together::ExpPlus(c.clone()),
+            ScalarFunction::Erf if constant == 1.0 && dtype == DType::F32 => Together::ErfPlusOne,
+            _ => return None,
+        };
+        Some((arguments[0].clone(), together))
     };
     let adds = function == ScalarFunction::Add && Format::of(dtype).is_some();
     adds.then(|| of(one, two).or_else(|| of(two, one))).flatten()
@@ -122,12 +134,15 @@ impl Expander<'_> {
                 Ok(())
             }
             ScalarExpr::Apply { function, dtype, arguments } => {
-                if let Some((mut x, c)) = exp_plus_constant(*function, *dtype, arguments) {
+                if let Some((mut x, sum)) = sum_with_constant(*function, *dtype, arguments) {
                     self.value(&mut x)?;
                     self.bind(&mut x);
                     let format = Format::of(*dtype);
                     let mut maths = Maths { kernel: self.kernel, lets: &mut self.lets, format };
-                    *value = exponential::exp_plus(&mut maths, &x, &c);
+                    *value = match sum {
+                        Together::ExpPlus(c) => exponential::exp_plus(&mut maths, &x, &c),
+                        Together::ErfPlusOne => error_function::erf_plus_one(&mut maths, &x),
+                    };
                     return Ok(());
                 }
                 arguments.iter_mut().try_for_each(|argument| self.value(argument))?;
