@@ -42,8 +42,8 @@ pub struct Machine {
     pub cycles_of_gather: f64,
     /// Cycles from a store until a load of what was stored has it.
     pub store_to_load: f64,
-    /// Cycles before the first byte is there of what lies elsewhere in a large operand: what is left
-    /// of the latency of a page's address and its first line.
+    /// Cycles before the first byte is there of what lies elsewhere in a large operand: what is
+    /// left of the latency of a page's address and its first line.
     pub start_elsewhere: f64,
     /// Lines that may be stored one after the other to memory beyond the second-level cache without
     /// loads being held up: those and the ones that loads bring share what can be on its way at

@@ -7,8 +7,8 @@
 //! `erf(x) + 1`, which Gelu needs, is `2 - erfc(x)` above zero and `erfc(-x)` below, each of them
 //! `exp(x h(x))`.
 //!
-//! Largest error found in f32: 1.1 ULP; of `erf(x) + 1` 1.1 of one that is at least 1. In f64 none was found to be more than 2 ULP from the
-//! table's.
+//! Largest error found in f32: 1.1 ULP; of `erf(x) + 1` 1.1 of one that is at least 1. In f64 none
+//! was found to be more than 2 ULP from the table's.
 
 use loops::ScalarExpr;
 

@@ -121,8 +121,8 @@ pub(super) fn exp(m: &mut Maths, x: &ScalarExpr) -> ScalarExpr {
 /// Below these, exp does not count beside 1, and `2^(n - 1)` is a number still.
 const COUNTS: Of<f64> = Of { f32: -86.0, f64: -700.0 };
 
-/// `exp(x) + c` for a `c` of at least 1 in size: the same bits as of the two, with one power of two,
-/// since no result is below the normal range.
+/// `exp(x) + c` for a `c` of at least 1 in size: the same bits as of the two, with one power of
+/// two, since no result is below the normal range.
 pub(super) fn exp_plus(m: &mut Maths, x: &ScalarExpr, c: &ScalarExpr) -> ScalarExpr {
     let [_, high] = m.pick(EXP_RANGE);
     let x = held(m, x, m.pick(COUNTS), high);
