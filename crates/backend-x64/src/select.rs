@@ -57,7 +57,7 @@ use crate::vcode::{Base, VCode, VRegId};
 use build::Builder;
 use guard::LanesOn;
 use index::{Binding, Pointer, Simplified};
-use instruction::Use;
+use instruction::{Joined, Use};
 use memory::Loaded;
 use plan::Plan;
 use transpose::{Block, Waiting, WrittenOut};
@@ -106,6 +106,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa, want_statements: bool) -> base::
         lane: 0,
         instructions: SecondaryMap::new(),
         rounded: SecondaryMap::new(),
+        joined: SecondaryMap::new(),
         short: SecondaryMap::new(),
         loaded: Vec::new(),
         blocks: Vec::new(),
@@ -185,6 +186,8 @@ struct Selector<'a> {
     instructions: SecondaryMap<SymbolId, Option<Rc<Use>>>,
     /// What was rounded to bf16 to make a value; the f16 numbers that it was made of.
     rounded: SecondaryMap<VRegId, Option<VRegId>>,
+    /// Sums of integers, of what they were made where more can join it.
+    joined: SecondaryMap<VRegId, Option<Joined>>,
     /// The short type of which all numbers in the lanes of a value are.
     short: SecondaryMap<VRegId, Option<DType>>,
     /// Loaded values that may be asked for again, the least recently used first.

@@ -33,6 +33,8 @@ struct Surroundings {
     terms: i64,
     /// Elements between rows of the first operand, beyond what is summed.
     gap: i64,
+    /// Terms are written out.
+    written_out: bool,
     /// The operands change places, as factors, and as what stands still.
     swapped: [bool; 2],
     /// Sums are in memory, not in registers.
@@ -72,6 +74,7 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
         Some(most) => format!("if c1 + t < {most} {{ {update} }}"),
         None => update,
     };
+    let terms_are = if around.written_out { "unroll" } else { "" };
     let scope = if around.in_memory { "scratch" } else { "register" };
     parse(&format!(
         "kernel @product(
@@ -82,7 +85,7 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
            %acc: {scope} {sum}[{rows}, {columns}]
            for t < 3 parallel {{
              for r < {rows} unroll {{ for c < {columns} vector {{ %acc[r, c] = {zero} }} }}
-             for k < {terms} {{ for h < 2 unroll {{
+             for k < {terms} {terms_are} {{ for h < 2 unroll {{
                for r1 < {rows} unroll {{ for c1 < {columns} vector {{ {update} }} }}
              }} }}
              for r2 < {rows} unroll {{ for c2 < {columns} vector {{
@@ -94,19 +97,22 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
 }
 
 fn surroundings() -> impl Strategy<Value = Surroundings> {
-    let extents = (1..5i64, 1..40i64, 1..6i64, 0..5i64);
+    let extents = ((1..5i64, 1..40i64, 1..6i64, 0..5i64), any::<bool>());
     let guarded = prop::option::weighted(0.3, 0..40i64);
     let field = prop::option::weighted(0.5, (0..9u8, any::<u8>()));
     (extents, any::<[bool; 2]>(), any::<bool>(), guarded, field).prop_map(
-        |((rows, columns, terms, gap), swapped, in_memory, guarded, field)| Surroundings {
-            rows,
-            columns,
-            terms,
-            gap,
-            swapped,
-            in_memory,
-            guarded,
-            field,
+        |(((rows, columns, terms, gap), written_out), swapped, in_memory, guarded, field)| {
+            Surroundings {
+                rows,
+                columns,
+                terms,
+                gap,
+                written_out,
+                swapped,
+                in_memory,
+                guarded,
+                field,
+            }
         },
     )
 }
@@ -139,13 +145,19 @@ fn integers_at_the_ends_of_their_ranges() {
         columns: 20,
         terms: 3,
         gap: 0,
+        written_out: false,
         swapped: [false; 2],
         in_memory: false,
         guarded: None,
         field: None,
     };
-    for row in rows().into_iter().filter(|row| outline(row).1.is_integer()) {
-        let kernel = kernel(row, &around);
+    // Sums of bytes of few bits are joined while they fit: so many that they do not.
+    let kept = (1..=8).map(|bits| Some((0, u8::MAX >> (8 - bits))));
+    let fields = kept.map(|field| Surroundings { field, terms: 40, written_out: true, ..around });
+    let all: Vec<Surroundings> = [around.clone()].into_iter().chain(fields).collect();
+    let integers = rows().into_iter().filter(|row| outline(row).1.is_integer());
+    for (row, around) in integers.flat_map(|row| all.iter().map(move |around| (row, around))) {
+        let kernel = kernel(row, around);
         for ends in [[false, false], [false, true], [true, false], [true, true]] {
             let mut buffers = small_buffers(&kernel, &[], 1);
             for (buffer, highest) in buffers.iter_mut().zip(ends) {
@@ -167,6 +179,7 @@ fn targets_without_an_instruction_refuse_it() {
         columns: 16,
         terms: 2,
         gap: 0,
+        written_out: false,
         swapped: [false; 2],
         in_memory: false,
         guarded: None,

@@ -85,7 +85,20 @@ impl LanguageModel {
                     .into());
             }
         };
-        let tokenizer = TextTokenizer::of(model.file())?;
+        let mut options = options.clone();
+        options.updates = updates(&source, &options)?;
+        // Where bytes are multiplied, products of many tokens read weights as those of one do.
+        let is_shared = engine.is_some() || options.target.resolve()?.multiplies_bytes();
+        let compiled = || match is_shared {
+            true => compile_source(source.clone(), &options),
+            false => {
+                let single = options.clone().with_dim("tokens", 1).with_dim("rows", 1);
+                compile_source(source.clone(), &single)
+            }
+        };
+        let (tokenizer, one) = beside(|| TextTokenizer::of(model.file()), compiled);
+        let (tokenizer, one) = (tokenizer?, Arc::new(one?));
+        let many = is_shared.then(|| one.clone());
         if tokenizer.len() > model.vocabulary() {
             let (tokens, rows) = (tokenizer.len(), model.vocabulary());
             let message = format!("the tokenizer has {tokens} tokens, the model {rows}");
@@ -94,20 +107,6 @@ impl LanguageModel {
                 .remedy("convert the model anew")
                 .into());
         }
-        let mut options = options.clone();
-        options.updates = updates(&source, &options)?;
-        // Where bytes are multiplied, products of many tokens read weights as those of one do.
-        let is_shared = engine.is_some() || options.target.resolve()?.multiplies_bytes();
-        let (one, many) = match is_shared {
-            true => {
-                let shared = Arc::new(compile_source(source.clone(), &options)?);
-                (shared.clone(), Some(shared))
-            }
-            false => {
-                let single = options.clone().with_dim("tokens", 1).with_dim("rows", 1);
-                (Arc::new(compile_source(source.clone(), &single)?), None)
-            }
-        };
         if engine.is_some() {
             // What numbers depend on was said when the engine was made.
             options = one.options().clone();
@@ -241,6 +240,19 @@ impl LanguageModel {
     pub(crate) fn state(&self, pages: usize) -> Result<ModelState> {
         self.one.new_state(&BTreeMap::from([("pages".to_owned(), pages)]))
     }
+}
+
+/// What two functions give, the first of which runs on a thread of its own where there can be one.
+fn beside<A: Send, B>(first: impl Fn() -> A + Sync, second: impl FnOnce() -> B) -> (A, B) {
+    std::thread::scope(|scope| {
+        let own = std::thread::Builder::new().spawn_scoped(scope, &first);
+        let second = second();
+        let first = match own.map(std::thread::ScopedJoinHandle::join) {
+            Ok(found) => found.unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
+            Err(_) => first(),
+        };
+        (first, second)
+    })
 }
 
 /// Which outputs of a model are what becomes of which inputs.

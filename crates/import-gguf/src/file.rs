@@ -17,6 +17,7 @@ use bytes::Bytes;
 use front::Accepted;
 
 use crate::formats::{self, BlockFormat};
+use crate::texts::TextList;
 
 /// What a file begins with.
 const IDENTIFIER: &[u8] = b"GGUF";
@@ -62,8 +63,8 @@ pub enum MetadataArray {
         /// The elements.
         bytes: Bytes,
     },
-    /// Texts, each a slice of the file.
-    Texts(Vec<Bytes>),
+    /// Texts, which lie in the file.
+    Texts(TextList),
     /// Arrays.
     Arrays(Vec<MetadataArray>),
 }
@@ -271,7 +272,7 @@ impl ModelFile {
     ///
     /// # Errors
     /// It is of another type.
-    pub fn texts(&self, key: &str) -> Accepted<Option<&[Bytes]>> {
+    pub fn texts(&self, key: &str) -> Accepted<Option<&TextList>> {
         match self.metadata.get(key) {
             None => Ok(None),
             Some(MetadataValue::Array(MetadataArray::Texts(texts))) => Ok(Some(texts)),
@@ -384,21 +385,27 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn take(&mut self, count: u64) -> Accepted<Bytes> {
+        let from = self.advance(count)?;
+        Ok(self.bytes.slice(from..self.at))
+    }
+
+    /// Goes on behind so many bytes; where they begin.
+    fn advance(&mut self, count: u64) -> Accepted<usize> {
         let left = (self.bytes.len() - self.at) as u64;
         if count > left {
             let (at, whole) = (self.at, self.bytes.len());
             let reason = format!("{count} bytes should follow byte {at}, but it has {whole}");
             return Err(damaged(reason));
         }
-        let end = self.at + count as usize;
-        let taken = self.bytes.slice(self.at..end);
-        self.at = end;
-        Ok(taken)
+        let from = self.at;
+        self.at += count as usize;
+        Ok(from)
     }
 
     fn array<const N: usize>(&mut self) -> Accepted<[u8; N]> {
         let mut array = [0; N];
-        array.copy_from_slice(&self.take(N as u64)?);
+        let from = self.advance(N as u64)?;
+        array.copy_from_slice(&self.bytes[from..self.at]);
         Ok(array)
     }
 
@@ -460,8 +467,13 @@ impl Reader<'_> {
         let size = match kind {
             8 => {
                 self.fits(count, 8, "texts")?;
-                let texts = (0..count).map(|_| self.text());
-                return Ok(MetadataArray::Texts(texts.collect::<Accepted<Vec<Bytes>>>()?));
+                let rest = self.bytes.slice(self.at..);
+                let texts = TextList::read(&rest, count as usize);
+                let texts = texts.ok_or_else(|| {
+                    damaged(format!("it has {} bytes for {count} texts", rest.len()))
+                })?;
+                self.at += texts.written().len();
+                return Ok(MetadataArray::Texts(texts));
             }
             9 => {
                 self.fits(count, 12, "arrays")?;

@@ -100,9 +100,7 @@ fn values(head: &mut Vec<u8>, array: &MetadataArray) {
         }
         MetadataArray::Texts(texts) => {
             begin(8, texts.len());
-            for own in texts {
-                text(head, own);
-            }
+            head.extend_from_slice(texts.written());
         }
         MetadataArray::Arrays(arrays) => {
             begin(9, arrays.len());

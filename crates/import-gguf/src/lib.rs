@@ -2,7 +2,7 @@
 //!
 //! `file.rs` makes plain data of a GGUF file, `folder.rs` the same of a folder as Hugging Face
 //! writes it, whose tensors `safetensors.rs` reads, and `head.rs` bytes of it again, without the
-//! data of tensors; `formats.rs` has a row a format of blocks, and
+//! data of tensors; `texts.rs` has arrays of texts; `formats.rs` has a row a format of blocks, and
 //! what the bytes of a block stand for as primitives; `configuration.rs` reads what keys say of a
 //! model, and `architectures/` has a function an architecture, which writes the model with the
 //! parts in `decoder.rs`, and a row a name that files use.
@@ -25,6 +25,8 @@ mod formats;
 mod head;
 mod model;
 mod safetensors;
+mod texts;
 
 pub use file::{MetadataArray, MetadataValue, ModelFile, ModelOrigin, TensorEntry};
 pub use model::{DecoderModel, PAGE_PLACES};
+pub use texts::TextList;

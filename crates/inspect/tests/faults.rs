@@ -375,6 +375,18 @@ const FAULTS: &[Fault] = &[
         ..PLAIN
     },
     Fault {
+        name: "x64.joined",
+        wrong: "sums of pairs that join others are added to those once more",
+        by: By::Kernel,
+        node: "y",
+        model: "opset 21 input x: f32[1, 64] constant u: f32[2, 96] ~ constant v: f32[64, 96] ~
+            constant t: f32[] {30.0} constant m: u8[] {15} s = Abs(u) b = Abs(v)
+            c = Mul(b, t) d = Cast(c) {to = 2} q = BitwiseAnd(d, m) a = Sin(x)
+            w = DequantizeLinear(q, s) {axis = 0, block_size = 32} y = MatMul(a, w)
+            output y: f32[1, 96]",
+        ..PLAIN
+    },
+    Fault {
         name: "runtime.chunk",
         wrong: "workers leave out the last turn of each piece",
         by: By::Outputs,

@@ -26,9 +26,9 @@ def with_template(template):
     version, tensors, keys = struct.unpack_from("<IQQ", bytes, 4)
     name, head = b"tokenizer.chat_template", 24
     entry = struct.pack("<Q", len(name)) + name + struct.pack("<I", 8)
-    # The template is filled up with spaces to a multiple of the alignment.
+    # A comment fills the template up to a multiple of the alignment.
     text = template.encode()
-    text += b" " * (-(len(entry) + 8 + len(text)) % 32)
+    text += b"{#" + b" " * (-(len(entry) + 8 + len(text) + 4) % 32) + b"#}"
     entry += struct.pack("<Q", len(text)) + text
     counts = struct.pack("<IQQ", version, tensors, keys + 1)
     return bytes[:4] + counts + entry + bytes[head:]
@@ -111,12 +111,24 @@ class Language(unittest.TestCase):
         for options in (
             {"max_tokens": -1}, {"temperature": -1}, {"temperature": float("nan")}, {"top_k": -1},
             {"top_p": 1.5}, {"min_p": -0.1}, {"repetition_penalty": 0}, {"seed": -1},
+            {"seed": 2**64}, {"max_tokens": 10**30},
         ):  # fmt: skip
             with self.subTest(options), self.assertRaisesRegex(ValueError, next(iter(options))):
                 generate(PROMPT, **options)
-        for options in ({"max_tokens": "3"}, {"top_p": "1"}, {"stop": [3]}, {"seed": 1.5}):
-            with self.subTest(options), self.assertRaises(TypeError):
+        for options in (
+            {"max_tokens": "3"}, {"top_p": "1"}, {"stop": [3]}, {"stop": 3}, {"seed": 1.5},
+        ):  # fmt: skip
+            with self.subTest(options), self.assertRaisesRegex(TypeError, next(iter(options))):
                 generate(PROMPT, **options)
+        for prompt in (3, None, b"fox", ["fox"]):
+            with self.subTest(prompt), self.assertRaisesRegex(TypeError, "prompt"):
+                generate(prompt)
+        with self.assertRaisesRegex(ValueError, "prompt"):
+            generate([2**40])
+        with self.assertRaisesRegex(TypeError, "text"):
+            self.model.encode(3)
+        with self.assertRaisesRegex(TypeError, "tokens"):
+            self.model.decode("fox")
         with self.assertRaises(TypeError):
             tilewright.LLM(b"GGUF")
         with self.assertRaises(tilewright.FileError):

@@ -395,13 +395,23 @@ class Quantising(Digits):
                 tilewright.quantise(DIGITS, self.samples, **wrong)
 
     @needs(onnxruntime, "onnxruntime")
+    @needs(onnx, "onnx")
     def test_other_engines_run_the_file(self):
+        # Without instructions that add up products of bytes in 32 bits (VNNI) ONNX Runtime adds two
+        # of them in 16, which saturate: by up to a seventh of the greatest logit of these models.
+        # There it is given weights of 7 bits, with which nothing does.
+        saturates = "vnni" not in pathlib.Path("/proc/cpuinfo").read_text()
         for how in ({}, {"dynamic": True}, {"weights": "int8"}):
-            quantised = tilewright.quantise(DIGITS, self.samples, **how)
-            session = onnxruntime.InferenceSession(quantised.data)
+            model = onnx.load_from_string(tilewright.quantise(DIGITS, self.samples, **how).data)
+            for tensor in model.graph.initializer if saturates else ():
+                if tensor.data_type == onnx.TensorProto.INT8:
+                    halved = onnx.numpy_helper.to_array(tensor) // 2
+                    tensor.CopyFrom(onnx.numpy_helper.from_array(halved, tensor.name))
+            session = onnxruntime.InferenceSession(model.SerializeToString())
             theirs = session.run(None, {"image": self.images[:8]})[0]
-            ours = tilewright.compile(quantised)(self.images[:8])
-            np.testing.assert_allclose(ours, theirs, atol=0.02 * np.abs(theirs).max())
+            ours = tilewright.compile(model)(self.images[:8])
+            with self.subTest(how):
+                np.testing.assert_allclose(ours, theirs, atol=0.02 * np.abs(theirs).max())
 
 
 class Types(unittest.TestCase):

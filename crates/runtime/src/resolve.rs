@@ -143,6 +143,8 @@ pub(crate) struct Resolved {
     /// Weights and inputs by the last instruction that reads them, sorted; without inputs that a
     /// turn of a loop may read again.
     pub(crate) last_reads: Vec<(usize, Owner)>,
+    /// Weights by each instruction that reads them, sorted.
+    pub(crate) weight_reads: Vec<(usize, ConstantId)>,
     /// For each worker.
     pub(crate) scratch_bytes: usize,
     /// Whether the program writes to the constants.
@@ -182,6 +184,7 @@ pub(crate) fn resolve(
         symbols,
         limits: 0,
         last_reads: Vec::new(),
+        weight_reads: Vec::new(),
         scratch_bytes: 0,
         fills_constants: false,
         is_parallel: false,
@@ -195,6 +198,8 @@ pub(crate) fn resolve(
     let last_reads = last_reads.into_iter().filter_map(|(owner, last)| Some((last?, owner)));
     resolved.last_reads = last_reads.collect();
     resolved.last_reads.sort_unstable();
+    resolved.weight_reads.sort_unstable();
+    resolved.weight_reads.dedup();
     Ok(resolved)
 }
 
@@ -308,6 +313,7 @@ impl Resolver<'_> {
         match self.program.slots[address.slot].place {
             Place::Weight(constant) => {
                 self.last_reads.insert(Owner::Weight(constant), Some(next));
+                self.resolved.weight_reads.push((next, constant));
             }
             Place::Input(number) => {
                 let last = (self.depth == 0).then_some(next);

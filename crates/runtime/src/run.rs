@@ -39,8 +39,9 @@ pub(crate) struct Donated {
     pub(crate) bytes: usize,
 }
 
-/// Where weights are released, those that one instruction alone is the last to read are released
-/// piece by piece: no more than about so many bytes of them are in use at once.
+/// Where weights are released, larger ones are released piece by piece by each instruction that
+/// reads them, the others behind the last: no more than about so many bytes of them are in use at
+/// once.
 const RELEASED_BYTES: usize = 32 << 20;
 
 /// Runs the whole program. Everything that it addresses has been given to the state.
@@ -108,7 +109,7 @@ impl Arguments {
 }
 
 impl Machine<'_> {
-    /// Runs one instruction and releases the weights that it is the last to read.
+    /// Runs one instruction and releases the weights that it is the last to read, and large ones.
     fn releasing(
         &mut self,
         instruction: &Instruction,
@@ -116,18 +117,18 @@ impl Machine<'_> {
         release: &mut dyn FnMut(ConstantId),
     ) -> base::Result<usize> {
         let resolved = &self.executable.resolved;
-        let start = resolved.last_reads.partition_point(|(last, _)| *last < number);
-        let read = resolved.last_reads[start..].iter().take_while(|(last, _)| *last == number);
-        let read = read.filter_map(|(_, owner)| match owner {
-            Owner::Weight(weight) => Some(*weight),
-            _ => None,
+        let own = |weight: ConstantId| Owner::Weight(weight);
+        let start = resolved.weight_reads.partition_point(|(reader, _)| *reader < number);
+        let read = resolved.weight_reads[start..].iter().take_while(|(by, _)| *by == number);
+        let read = read.map(|(_, weight)| *weight).filter(|&weight| {
+            let is_last = resolved.last_reads.binary_search(&(number, own(weight))).is_ok();
+            is_last || resolved.port_bytes(own(weight)) > RELEASED_BYTES
         });
-        let bytes: usize =
-            read.clone().map(|weight| resolved.port_bytes(Owner::Weight(weight))).sum();
+        let bytes: usize = read.clone().map(|weight| resolved.port_bytes(own(weight))).sum();
         let next = match instruction {
             Instruction::Run(run) if bytes > RELEASED_BYTES => {
                 let extent = self.prepare(run)?;
-                let pieces = (bytes / RELEASED_BYTES + 1) as i64;
+                let pieces = ((bytes / RELEASED_BYTES + 1) as i64).min(extent);
                 for piece in 0..pieces {
                     self.part(run, extent * piece / pieces, extent * (piece + 1) / pieces)?;
                     read.clone().for_each(&mut *release);

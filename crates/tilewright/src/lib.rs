@@ -239,7 +239,7 @@ pub mod compiled {
     pub use front::{Facts, Imported};
     #[cfg(feature = "gguf")]
     pub use import_gguf::{
-        DecoderModel, MetadataArray, MetadataValue, ModelFile, ModelOrigin, PAGE_PLACES,
+        DecoderModel, MetadataArray, MetadataValue, ModelFile, ModelOrigin, PAGE_PLACES, TextList,
     };
     #[cfg(feature = "onnx")]
     pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};

@@ -516,15 +516,17 @@ pub(crate) fn run_setup(
         call.constants_to_fill(constants)?;
         // What has been packed is not read again: the file need not stay in memory beside it.
         let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
+        let release = |id| tensor::mapped::release(setup.weight(id).bytes());
         call.run_releasing(&mut |id| {
             waiting.push(id);
             waiting_bytes += setup.weight(id).bytes().len();
             if waiting_bytes >= RELEASED_TOGETHER {
-                let release = |id| tensor::mapped::release(setup.weight(id).bytes());
                 waiting.drain(..).for_each(release);
                 waiting_bytes = 0;
             }
-        })
+        })?;
+        waiting.drain(..).for_each(release);
+        Ok(())
     };
     let threads = options.thread_count();
     options.phases.time("run of setup", || setup.states.with(threads, run))?;

@@ -161,6 +161,7 @@ pub(super) const FORMS: &[Form] = &[
     vex(VEX_Vpmaddwd_xmm_xmm_xmmm128, P66, M0F, W0, 0xf5, RVM).lengths(2).on(MulPairs, I32),
     vex(VEX_Vpsubd_xmm_xmm_xmmm128, P66, M0F, W0, 0xfa, RVM).lengths(2).on(Sub, I32),
     vex(VEX_Vpsubq_xmm_xmm_xmmm128, P66, M0F, W0, 0xfb, RVM).lengths(2).on(Sub, I64),
+    vex(VEX_Vpaddw_xmm_xmm_xmmm128, P66, M0F, W0, 0xfd, RVM).lengths(2).on(Add, I16),
     vex(VEX_Vpaddd_xmm_xmm_xmmm128, P66, M0F, W0, 0xfe, RVM).lengths(2).on(Add, I32),
     vex(VEX_Vpshufb_xmm_xmm_xmmm128, P66, M38, W0, 0x00, RVM).lengths(2).on(ShuffleBytes, I32),
     vex(VEX_Vpmaddubsw_xmm_xmm_xmmm128, P66, M38, W0, 0x04, RVM).lengths(2).on(MulBytes, I32),

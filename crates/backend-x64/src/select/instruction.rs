@@ -3,6 +3,9 @@
 //! The loop says which elements each lane takes and what it adds to. An operand's elements fill a
 //! 32-bit lane, so they are loaded as one, and what functions of bits make of them is made of all
 //! at once.
+//!
+//! Products of bytes are summed in pairs of 16 bits and widened then. Where the bytes have few bits
+//! the sums of several instructions fit 16 bits, so these are added up first and widened once.
 
 use std::rc::Rc;
 
@@ -39,6 +42,23 @@ enum Makes {
     /// 7 bits; those of 8 are cut in two parts.
     Pairs,
 }
+
+/// A sum of 32 bits: what it was before and sums of pairs in 16 bits, which are added to that in
+/// pairs.
+#[derive(Clone, Copy)]
+pub(super) struct Joined {
+    /// What it was before; nothing is zero.
+    before: Option<VRegId>,
+    pairs: VRegId,
+    /// None of the sums of pairs has a larger magnitude.
+    most: u64,
+}
+
+/// The largest magnitude that sums of pairs may have.
+const MOST_IN_PAIRS: u64 = i16::MAX as u64;
+
+/// The largest magnitude of a signed byte.
+const MOST_IN_BYTE: u64 = 128;
 
 /// Parts of whole bytes of which two products with signed bytes fit 16 bits.
 const PARTS_OF_BYTES: [u64; 2] = [127, 128];
@@ -107,36 +127,64 @@ impl Selector<'_> {
             (Makes::Pairs, [bytes, _]) if bytes.most() > PARTS_OF_BYTES[0] => &PARTS_OF_BYTES[..],
             _ => &[u64::MAX],
         };
-        let mut operands: Vec<Vec<VRegId>> = Vec::new();
+        let mut operands: Vec<(u64, Vec<VRegId>)> = Vec::new();
         for part in parts {
+            let most = words[0].most() & part;
             let part = |number: usize| if number == 0 { *part } else { u64::MAX };
             let words = words.iter().enumerate();
-            operands.push(words.map(|(at, own)| self.load_part(own, part(at), lanes)).collect());
+            let own = words.map(|(at, own)| self.load_part(own, part(at), lanes)).collect();
+            operands.push((most, own));
         }
         let before = self.load(found.buffer, &found.index, lanes)?;
         let Evaluated::Vector(before) = before else {
             return Err(self.refuse(format!("`{name}` adds to no numbers")));
         };
         let ty = register_type(row.lane, lanes);
+        let is_zero = before.item == Item::Constant(0);
         let mut sum = self.register(before);
-        for mut operands in operands {
+        for (at, (most, mut operands)) in operands.into_iter().enumerate() {
             if row.makes == Makes::Sum {
                 operands.insert(0, sum);
                 sum = self.builder.emit(Inst::new(row.op, row.lane, &operands), ty);
                 continue;
             }
-            let mut product = self.builder.emit(Inst::new(row.op, row.lane, &operands), ty);
+            let product = self.builder.emit(Inst::new(row.op, row.lane, &operands), ty);
             if row.makes == Makes::Pairs {
-                let vector = Vector { item: Item::Register(product), lane: row.lane, lanes };
-                let ones = self.constant(ONES, vector);
-                let operands = [product, self.register(ones)];
-                let pairs = Inst::new(Opcode::MulPairs, row.lane, &operands);
-                product = self.builder.emit(pairs, ty);
+                let before = (at > 0 || !is_zero).then_some(sum);
+                let now = Joined { before, pairs: product, most: 2 * most * MOST_IN_BYTE };
+                sum = self.add_pairs(now, (row.lane, lanes));
+                continue;
             }
             sum = self.builder.emit(Inst::new(Opcode::Add, row.lane, &[sum, product]), ty);
         }
         let result = Vector { item: Item::Register(sum), lane: row.lane, lanes };
         self.store(found.buffer, &found.index, Evaluated::Vector(result), lanes)
+    }
+
+    /// The sum of what it was before and sums of pairs. These join those that were added last,
+    /// where all of them fit 16 bits; what was made of those alone is then unused.
+    fn add_pairs(&mut self, mut now: Joined, (lane, lanes): (Lane, usize)) -> VRegId {
+        let ty = register_type(lane, lanes);
+        if let Some(last) = now.before.and_then(|sum| self.joined[sum])
+            && last.most + now.most <= MOST_IN_PAIRS
+        {
+            let both = Inst::new(Opcode::Add, Lane::I16, &[last.pairs, now.pairs]);
+            let pairs = self.builder.emit(both, ty);
+            let before = match base::fault::is_seeded("x64.joined") {
+                true => now.before,
+                false => last.before,
+            };
+            now = Joined { before, pairs, most: last.most + now.most };
+        }
+        let vector = Vector { item: Item::Register(now.pairs), lane, lanes };
+        let ones = self.constant(ONES, vector);
+        let operands = [now.pairs, self.register(ones)];
+        let mut sum = self.builder.emit(Inst::new(Opcode::MulPairs, lane, &operands), ty);
+        if let Some(before) = now.before {
+            sum = self.builder.emit(Inst::new(Opcode::Add, lane, &[before, sum]), ty);
+        }
+        self.joined[sum] = Some(now);
+        sum
     }
 
     /// What a marked loop is, which is the same wherever it is written out.

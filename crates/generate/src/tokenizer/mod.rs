@@ -11,22 +11,25 @@ mod json;
 mod pairs;
 mod patterns;
 mod pieces;
+mod vocabulary;
 
 use std::collections::{BTreeSet, HashMap};
 
 use base::{Diagnostic, Result, codes};
-#[cfg(feature = "tokenizer-json")]
-use tilewright::compiled::MetadataValue;
 use tilewright::compiled::ModelFile;
+#[cfg(feature = "tokenizer-json")]
+use tilewright::compiled::{MetadataValue, TextList};
 
 use pairs::Pairs;
 use pieces::Pieces;
+use vocabulary::TextIndex;
 
 /// What a token is, by its number in files.
-const CONTROL: i64 = 3;
-const USER_DEFINED: i64 = 4;
-const UNUSED: i64 = 5;
-const BYTE: i64 = 6;
+const UNKNOWN: u8 = 2;
+const CONTROL: u8 = 3;
+const USER_DEFINED: u8 = 4;
+const UNUSED: u8 = 5;
+const BYTE: u8 = 6;
 
 /// The refusal of a tokenizer that contradicts itself.
 fn broken(reason: impl Into<String>) -> Diagnostic {
@@ -39,8 +42,8 @@ fn broken(reason: impl Into<String>) -> Diagnostic {
 #[derive(Debug)]
 pub struct TextTokenizer {
     /// Their texts as the file has them.
-    texts: Vec<Vec<u8>>,
-    kinds: Vec<i64>,
+    ids: TextIndex,
+    kinds: Vec<u8>,
     kind: Kind,
     /// Tokens that stand for themselves, by their first byte, longest first.
     own: HashMap<u8, Vec<u32>>,
@@ -77,8 +80,7 @@ impl TextTokenizer {
         if name == "huggingface" {
             return TextTokenizer::of_json(file);
         }
-        let texts = file.texts("tokenizer.ggml.tokens")?.unwrap_or_default();
-        let texts: Vec<Vec<u8>> = texts.iter().map(|text| text.to_vec()).collect();
+        let texts = file.texts("tokenizer.ggml.tokens")?.cloned().unwrap_or_default();
         if texts.is_empty() || u32::try_from(texts.len()).is_err() {
             return Err(broken(format!("it has {} tokens", texts.len())).into());
         }
@@ -90,14 +92,11 @@ impl TextTokenizer {
             Ok(found)
         };
         let kinds = numbers("tokenizer.ggml.token_type")?;
-        let kinds: Vec<i64> = match kinds {
-            Some(kinds) => kinds.into_iter().map(|kind| kind as i64).collect(),
+        let kinds: Vec<u8> = match kinds {
+            Some(kinds) => kinds.into_iter().map(|kind| kind as u8).collect(),
             None => vec![1; texts.len()],
         };
-        let mut ids: HashMap<&[u8], u32> = HashMap::new();
-        for (id, text) in (0..).zip(&texts) {
-            ids.entry(text).or_insert(id);
-        }
+        let ids = TextIndex::of(texts.clone());
         let kind = match name {
             "gpt2" => Kind::Pairs(Box::new(Pairs::of(file, &ids)?)),
             "llama" => {
@@ -116,7 +115,7 @@ impl TextTokenizer {
             }
         };
         let mut own: HashMap<u8, Vec<u32>> = HashMap::new();
-        for (id, text) in (0_u32..).zip(&texts) {
+        for (id, text) in (0_u32..).zip(texts.iter()) {
             if matches!(kinds[id as usize], CONTROL | USER_DEFINED)
                 && let Some(&byte) = text.first()
             {
@@ -124,7 +123,7 @@ impl TextTokenizer {
             }
         }
         for ids in own.values_mut() {
-            ids.sort_by_key(|&id| std::cmp::Reverse(texts[id as usize].len()));
+            ids.sort_by_key(|&id| std::cmp::Reverse(texts.get(id as usize).map_or(0, <[u8]>::len)));
         }
         let count = texts.len();
         let named = |key: &str| -> Result<Option<u32>> {
@@ -144,7 +143,7 @@ impl TextTokenizer {
         ends.extend(
             TURNS
                 .iter()
-                .filter_map(|turn| ids.get(turn).copied())
+                .filter_map(|turn| ids.find(turn))
                 .filter(|&id| matches!(kinds[id as usize], CONTROL | USER_DEFINED)),
         );
         let implied = matches!(&kind, Kind::Pairs(pairs) if pairs.begins_texts());
@@ -152,8 +151,7 @@ impl TextTokenizer {
         let (begin, end) = (named("bos")?, named("eos")?);
         let first = begin.filter(|_| first);
         let last = if adds("eos")?.unwrap_or(false) { end } else { None };
-        drop(ids);
-        Ok(TextTokenizer { texts, kinds, kind, own, first, last, begin, end, ends })
+        Ok(TextTokenizer { ids, kinds, kind, own, first, last, begin, end, ends })
     }
 
     #[cfg(feature = "tokenizer-json")]
@@ -169,7 +167,9 @@ impl TextTokenizer {
                 *kind = if control { CONTROL } else { USER_DEFINED };
             }
         }
-        let id_of = |wanted: &[u8]| (0..).zip(&texts).find(|it| it.1 == wanted).map(|it| it.0);
+        let texts = TextList::of(texts).ok_or_else(|| broken("its tokens take 4 GiB and more"))?;
+        let ids = TextIndex::of(texts);
+        let id_of = |wanted: &[u8]| ids.find(wanted);
         let named = |name: &str| -> Result<Option<u32>> {
             let text = file.text(&format!("tokenizer.{name}_token"))?;
             Ok(text.and_then(|text| id_of(text.as_bytes())))
@@ -181,7 +181,7 @@ impl TextTokenizer {
         let is_own = |id: &u32| matches!(kinds[*id as usize], CONTROL | USER_DEFINED);
         ends.extend(TURNS.iter().filter_map(|turn| id_of(turn)).filter(is_own));
         let (kind, own) = (Kind::Json(Box::new(json)), HashMap::new());
-        Ok(TextTokenizer { texts, kinds, kind, own, first: None, last: None, begin, end, ends })
+        Ok(TextTokenizer { ids, kinds, kind, own, first: None, last: None, begin, end, ends })
     }
 
     #[cfg(not(feature = "tokenizer-json"))]
@@ -196,13 +196,13 @@ impl TextTokenizer {
     /// How many tokens there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.texts.len()
+        self.ids.texts().len()
     }
 
     /// Whether there are none, which is never so.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.texts.is_empty()
+        self.ids.texts().is_empty()
     }
 
     /// Whether a token ends what a model generates.
@@ -220,20 +220,20 @@ impl TextTokenizer {
     /// The text of a token as the file has it.
     #[must_use]
     pub fn text_of(&self, token: u32) -> Option<&[u8]> {
-        self.texts.get(token as usize).map(Vec::as_slice)
+        self.ids.text(token)
     }
 
     /// The text of the token that begins texts; empty if there is none.
     #[must_use]
     pub fn first_text(&self) -> String {
-        let text = self.begin.map(|id| String::from_utf8_lossy(&self.texts[id as usize]));
+        let text = self.begin.and_then(|id| self.ids.text(id)).map(String::from_utf8_lossy);
         text.map_or_else(String::new, |text| text.into_owned())
     }
 
     /// The text of the token that ends texts; empty if there is none.
     #[must_use]
     pub fn last_text(&self) -> String {
-        let text = self.end.map(|id| String::from_utf8_lossy(&self.texts[id as usize]));
+        let text = self.end.and_then(|id| self.ids.text(id)).map(String::from_utf8_lossy);
         text.map_or_else(String::new, |text| text.into_owned())
     }
 
@@ -274,13 +274,13 @@ impl TextTokenizer {
         while at < bytes.len() {
             let own = self.own.get(&bytes[at]).into_iter().flatten().copied().find(|&id| {
                 (control || self.kinds[id as usize] == USER_DEFINED)
-                    && bytes[at..].starts_with(&self.texts[id as usize])
+                    && self.ids.text(id).is_some_and(|own| bytes[at..].starts_with(own))
             });
-            match own {
-                Some(id) => {
+            match own.zip(own.and_then(|id| self.ids.text(id))) {
+                Some((id, own)) => {
                     self.encode_part(&text[from..at], is_first, tokens);
                     tokens.push(id);
-                    at += self.texts[id as usize].len();
+                    at += own.len();
                     (from, is_first) = (at, true);
                 }
                 None => at += 1,
@@ -294,8 +294,8 @@ impl TextTokenizer {
             return;
         }
         match &self.kind {
-            Kind::Pairs(pairs) => pairs.encode(text, tokens),
-            Kind::Pieces(pieces) => pieces.encode(text, is_first, tokens),
+            Kind::Pairs(pairs) => pairs.encode(text, &self.ids, tokens),
+            Kind::Pieces(pieces) => pieces.encode(text, &self.ids, is_first, tokens),
             #[cfg(feature = "tokenizer-json")]
             Kind::Json(json) => tokens.extend(json.encode(text, false, false)),
         }
@@ -305,10 +305,10 @@ impl TextTokenizer {
     #[must_use]
     pub fn bytes_of(&self, token: u32, is_first: bool) -> Vec<u8> {
         let number = token as usize;
-        let Some(text) = self.texts.get(number) else { return Vec::new() };
+        let Some(text) = self.ids.text(token) else { return Vec::new() };
         match (self.kinds[number], &self.kind) {
             (CONTROL | UNUSED, _) => Vec::new(),
-            (USER_DEFINED, _) => text.clone(),
+            (USER_DEFINED, _) => text.to_vec(),
             (BYTE, _) => pieces::byte_of(text).into_iter().collect(),
             (_, Kind::Pairs(pairs)) => pairs.bytes(text),
             (_, Kind::Pieces(pieces)) => pieces.bytes(text, is_first),

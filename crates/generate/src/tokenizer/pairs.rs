@@ -15,18 +15,17 @@ use tilewright::compiled::ModelFile;
 
 use super::broken;
 use super::patterns::{Cutter, Style};
+use super::vocabulary::TextIndex;
 
 /// Pairs of tokens, and what they become.
 #[derive(Debug)]
 pub(super) struct Pairs {
     cutter: Cutter,
     style: &'static Style,
-    /// What two tokens become, and its place in the list.
-    joined: HashMap<(u32, u32), (u32, u32)>,
+    /// The list: the texts of two tokens with a space between them.
+    merges: TextIndex,
     /// The token of each byte.
     bytes: [Option<u32>; 256],
-    /// Whole words that are tokens whatever their pairs are, where the style says so.
-    words: HashMap<Vec<u8>, u32>,
     /// The byte of a character.
     of_character: HashMap<char, u8>,
 }
@@ -64,8 +63,13 @@ fn written_bytes(of_character: &HashMap<char, u8>, text: &[u8]) -> Vec<u8> {
     bytes
 }
 
+/// Where the space between the two texts of a pair is, which is not its first byte.
+fn space_in(merge: &[u8]) -> Option<usize> {
+    merge.iter().skip(1).position(|&byte| byte == b' ').map(|at| at + 1)
+}
+
 impl Pairs {
-    pub(super) fn of(file: &ModelFile, ids: &HashMap<&[u8], u32>) -> Result<Pairs> {
+    pub(super) fn of(file: &ModelFile, ids: &TextIndex) -> Result<Pairs> {
         let name = file.text("tokenizer.ggml.pre")?.unwrap_or("gpt-2");
         let style = Style::find(name).ok_or_else(|| {
             let message = format!("texts cut into words as \"{name}\" are not supported");
@@ -77,32 +81,20 @@ impl Pairs {
         let cutter = Cutter::new(style)?;
         let merges = file.texts("tokenizer.ggml.merges")?;
         let merges = merges.ok_or_else(|| broken("it has no list of pairs"))?;
-        let mut joined = HashMap::new();
-        for (rank, merge) in (0_u32..).zip(merges) {
-            // The space between both is not the first byte of a pair.
-            let place = merge.iter().skip(1).position(|&byte| byte == b' ').map(|at| at + 1);
-            let Some(place) = place else {
-                return Err(broken(format!("pair {rank} of its list is no pair")).into());
-            };
-            let (left, right) = (&merge[..place], &merge[place + 1..]);
-            let whole = [left, right].concat();
-            let found = ids.get(left).zip(ids.get(right)).zip(ids.get(&whole[..]));
-            // What is no token is never made.
-            if let Some(((&left, &right), &whole)) = found {
-                joined.entry((left, right)).or_insert((rank, whole));
-            }
+        if let Some(rank) = merges.iter().position(|merge| space_in(merge).is_none()) {
+            return Err(broken(format!("pair {rank} of its list is no pair")).into());
         }
+        if u32::try_from(merges.len()).is_err() {
+            return Err(broken(format!("its list has {} pairs", merges.len())).into());
+        }
+        let merges = TextIndex::of(merges.clone());
         let mut bytes = [None; 256];
         for byte in 0..=255_u8 {
             let text = character(byte).to_string();
-            bytes[usize::from(byte)] = ids.get(text.as_bytes()).copied();
+            bytes[usize::from(byte)] = ids.find(text.as_bytes());
         }
         let of_character = of_character();
-        let words = match style.whole_words {
-            true => ids.iter().map(|(text, id)| (text.to_vec(), *id)).collect(),
-            false => HashMap::new(),
-        };
-        Ok(Pairs { cutter, style, joined, bytes, words, of_character })
+        Ok(Pairs { cutter, style, merges, bytes, of_character })
     }
 
     /// Whether texts begin with a token where the file does not say.
@@ -114,20 +106,30 @@ impl Pairs {
         written_bytes(&self.of_character, text)
     }
 
-    pub(super) fn encode(&self, text: &str, tokens: &mut Vec<u32>) {
+    pub(super) fn encode(&self, text: &str, ids: &TextIndex, tokens: &mut Vec<u32>) {
         for word in self.cutter.words(text) {
-            if !self.words.is_empty() {
+            // Whole words are tokens whatever their pairs are, where the style says so.
+            if self.style.whole_words {
                 let written: String = word.bytes().map(character).collect();
-                if let Some(&id) = self.words.get(written.as_bytes()) {
+                if let Some(id) = ids.find(written.as_bytes()) {
                     tokens.push(id);
                     continue;
                 }
             }
-            self.encode_word(word, tokens);
+            self.encode_word(word, ids, tokens);
         }
     }
 
-    fn encode_word(&self, word: &str, tokens: &mut Vec<u32>) {
+    /// What two tokens become, and its place in the list. What is no token is never made.
+    fn joined(&self, (left, right): (u32, u32), ids: &TextIndex) -> Option<(u32, u32)> {
+        let (left, right) = (ids.text(left)?, ids.text(right)?);
+        let rank = self.merges.find(&[left, b" ", right].concat())?;
+        let is_cut_so = space_in(self.merges.text(rank)?) == Some(left.len());
+        let whole = if is_cut_so { ids.find(&[left, right].concat())? } else { return None };
+        Some((rank, whole))
+    }
+
+    fn encode_word(&self, word: &str, ids: &TextIndex, tokens: &mut Vec<u32>) {
         let bytes = word.bytes().filter_map(|byte| self.bytes[usize::from(byte)]);
         let mut parts: Vec<Option<u32>> = bytes.map(Some).collect();
         let count = parts.len();
@@ -138,7 +140,7 @@ impl Pairs {
             |parts: &[Option<u32>], left: usize, right: usize, pairs: &mut BinaryHeap<_>| {
                 let pair = parts[left].zip(parts.get(right).copied().flatten());
                 if let Some(pair) = pair
-                    && let Some(&(rank, whole)) = self.joined.get(&pair)
+                    && let Some((rank, whole)) = self.joined(pair, ids)
                 {
                     pairs.push(Reverse((rank, left, right, pair, whole)));
                 }

@@ -4,17 +4,17 @@
 //! Source: Kudo and Richardson, "SentencePiece", 2018, and how the ggml project reads such models.
 
 use std::cmp::Ordering;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::BinaryHeap;
 
-use super::BYTE;
+use super::vocabulary::TextIndex;
+use super::{BYTE, UNKNOWN};
 
 /// What stands for a space.
 const SPACE: &str = "\u{2581}";
 
-/// Tokens by text, with their scores.
+/// Tokens with their scores.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    ids: HashMap<Vec<u8>, u32>,
     scores: Vec<f64>,
     /// The token of each byte.
     bytes: [Option<u32>; 256],
@@ -75,30 +75,30 @@ struct Part {
 }
 
 impl Pieces {
-    pub(super) fn of(
-        ids: &HashMap<&[u8], u32>,
-        kinds: &[i64],
-        scores: Vec<f64>,
-        space: bool,
-    ) -> Pieces {
+    pub(super) fn of(ids: &TextIndex, kinds: &[u8], scores: Vec<f64>, space: bool) -> Pieces {
         let mut bytes = [None; 256];
-        for (text, &id) in ids {
-            if kinds[id as usize] == BYTE
+        for (text, &kind) in ids.texts().iter().zip(kinds) {
+            if kind == BYTE
                 && let Some(byte) = byte_of(text)
             {
-                bytes[usize::from(byte)] = Some(id);
+                bytes[usize::from(byte)] = ids.find(text);
             }
         }
-        let unknown = (0..).zip(kinds).find(|(_, kind)| **kind == 2).map(|(id, _)| id);
-        let ids = ids.iter().map(|(text, id)| (text.to_vec(), *id)).collect();
-        Pieces { ids, scores, bytes, unknown, space }
+        let unknown = (0..).zip(kinds).find(|(_, kind)| **kind == UNKNOWN).map(|(id, _)| id);
+        Pieces { scores, bytes, unknown, space }
     }
 
     pub(super) fn bytes(&self, text: &[u8], is_first: bool) -> Vec<u8> {
         characters_of(text, is_first && self.space)
     }
 
-    pub(super) fn encode(&self, text: &str, is_first: bool, tokens: &mut Vec<u32>) {
+    pub(super) fn encode(
+        &self,
+        text: &str,
+        ids: &TextIndex,
+        is_first: bool,
+        tokens: &mut Vec<u32>,
+    ) {
         let space = if self.space && is_first { " " } else { "" };
         let text = format!("{space}{text}").replace(' ', SPACE);
         let text = text.as_bytes();
@@ -118,7 +118,7 @@ impl Pieces {
         }
         let mut pairs = BinaryHeap::new();
         for right in 1..parts.len() {
-            self.offer(text, &parts, (right - 1, right), &mut pairs);
+            self.offer((text, ids), &parts, (right - 1, right), &mut pairs);
         }
         while let Some(Pair { left, right, bytes, .. }) = pairs.pop() {
             let (own, other) = (&parts[left], &parts[right]);
@@ -130,16 +130,16 @@ impl Pieces {
             parts[right].bytes = 0;
             if let Some(behind) = behind {
                 parts[behind].before = Some(left);
-                self.offer(text, &parts, (left, behind), &mut pairs);
+                self.offer((text, ids), &parts, (left, behind), &mut pairs);
             }
             if let Some(before) = parts[left].before {
-                self.offer(text, &parts, (before, left), &mut pairs);
+                self.offer((text, ids), &parts, (before, left), &mut pairs);
             }
         }
         for part in parts.iter().filter(|part| part.bytes > 0) {
             let own = &text[part.from..part.from + part.bytes];
-            match self.ids.get(own) {
-                Some(&id) => tokens.push(id),
+            match ids.find(own) {
+                Some(id) => tokens.push(id),
                 None => {
                     let of = |&byte: &u8| self.bytes[usize::from(byte)].or(self.unknown);
                     tokens.extend(own.iter().filter_map(of));
@@ -150,14 +150,14 @@ impl Pieces {
 
     fn offer(
         &self,
-        text: &[u8],
+        (text, ids): (&[u8], &TextIndex),
         parts: &[Part],
         (left, right): (usize, usize),
         pairs: &mut BinaryHeap<Pair>,
     ) {
         let bytes = parts[left].bytes + parts[right].bytes;
         let from = parts[left].from;
-        if let Some(&id) = self.ids.get(&text[from..from + bytes]) {
+        if let Some(id) = ids.find(&text[from..from + bytes]) {
             let score = self.scores[id as usize];
             pairs.push(Pair { score, left, right, bytes });
         }

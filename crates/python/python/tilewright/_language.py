@@ -99,11 +99,13 @@ class LLM:
     def encode(self, text: str, *, control: bool = False) -> List[int]:
         """The tokens of a text, those that begin and end texts included where the model wants them.
         With ``control`` names of tokens such as ``<|im_end|>`` stand for these."""
+        if not isinstance(text, str):
+            raise TypeError(f"text: expected a text, not {text!r}")
         return self._native.encode(text, bool(control))
 
     def decode(self, tokens) -> str:
         """The text of tokens."""
-        return self._native.decode([whole("tokens", token, 0) for token in tokens])
+        return self._native.decode(_tokens("tokens", tokens))
 
     def save(self, path, *, context=4096) -> None:
         """Saves what has been compiled as an engine file, which starts mapped and compiles nothing
@@ -131,7 +133,7 @@ class LLM:
         Raises :class:`RunError` for a prompt without tokens, that is too long, or that has tokens
         which the model does not have.
         """
-        tokens = self.encode(prompt) if isinstance(prompt, str) else _tokens(prompt)
+        tokens = self.encode(prompt) if isinstance(prompt, str) else _tokens("prompt", prompt)
         how = _how(
             max_tokens, temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p,
             repetition_penalty=repetition_penalty, seed=seed, stop=stop,
@@ -201,10 +203,11 @@ def _written(template, messages, first, last) -> str:
         raise ModelError(f"the chat template of the model cannot be used: {found}") from found
 
 
-def _tokens(prompt) -> List[int]:
-    if isinstance(prompt, (bytes, dict)):
-        raise TypeError(f"prompt: expected a text or tokens, not {prompt!r}")
-    return [whole("prompt", token, 0) for token in prompt]
+def _tokens(name, tokens) -> List[int]:
+    if isinstance(tokens, (str, bytes, dict)) or not hasattr(tokens, "__iter__"):
+        other = "a text or " if name == "prompt" else ""
+        raise TypeError(f"{name}: expected {other}tokens, not {tokens!r}")
+    return [whole(name, token, 0, 2**32 - 1) for token in tokens]
 
 
 def _number(name, value, least, most=math.inf) -> float:
@@ -222,7 +225,8 @@ def _how(max_tokens, *, temperature, top_k, top_p, min_p, repetition_penalty, se
     penalty = _number("repetition_penalty", repetition_penalty, 0.0)
     if penalty == 0.0:
         raise ValueError("repetition_penalty: expected a number above 0")
-    stops = [stop] if isinstance(stop, str) else list(stop or [])
+    stops = [stop] if isinstance(stop, str) or not hasattr(stop, "__iter__") else list(stop)
+    stops = [] if stop is None else stops
     if not all(isinstance(one, str) for one in stops):
         raise TypeError(f"stop: expected a text, or several, not {stop!r}")
     return {

@@ -61,13 +61,15 @@ def model_argument(model):
     )
 
 
-def whole(name, value, least):
-    """An integer that is not below the least one."""
+def whole(name, value, least, most=2**64 - 1):
+    """An integer from the least one to the greatest."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise TypeError(f"{name}: expected an integer, not {value!r}")
     value = value.__index__()
     if value < least:
         raise ValueError(f"{name}: expected at least {least}, not {value}")
+    if value > most:
+        raise ValueError(f"{name}: expected at most {most}, not {value}")
     return value
 
 
