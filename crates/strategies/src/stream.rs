@@ -29,7 +29,7 @@
 use std::slice;
 
 use backend::Target;
-use backend::tile::div_ceil;
+use backend::tile::{copies_panels, div_ceil};
 use loops::{Kernel, Scope};
 use schedule::{ScheduleStep, Tail};
 
@@ -50,14 +50,12 @@ const VECTORS: i64 = 8;
 const TERMS_OF_ROWS: [i64; 1] = [4];
 const VECTORS_OF_ROWS: i64 = 2;
 
-/// Rows of sums at most: more pay for copies of the operand's panels.
-const MOST_ROWS: i64 = 47;
-
 /// Rows of sums that are written out at most.
 const WRITTEN_OUT: i64 = 8;
 
-/// The most bytes of a row that a block takes.
+/// The most bytes of a row that a block takes, and the fewest that are read as a stream.
 const SEGMENT: i64 = 4096;
+const SHORT: i64 = 256;
 
 /// What is streamed.
 pub(super) struct Streamed {
@@ -99,8 +97,8 @@ pub(super) fn apply(
 }
 
 /// What may be streamed: the axis along which rows of a large operand are contiguous, if each
-/// element is met once, or once for each of a few rows, where those of the operand fall on the same
-/// cache sets.
+/// element is met once; or once for each of a few rows, which do not pay for copies of its panels,
+/// where its own rows fall on the same cache sets or no cache keeps it.
 pub(super) fn streamed(problem: &Problem, kernel: &Kernel, target: &Target) -> Option<Streamed> {
     let [reduced] = &problem.reduced[..] else { return None };
     let turns: i64 = problem.update.loops.iter().map(|found| found.extent).product();
@@ -125,9 +123,10 @@ pub(super) fn streamed(problem: &Problem, kernel: &Kernel, target: &Target) -> O
                 own.is_some_and(|own| access.motion(own) == Motion::Still && !own.is_free())
             });
             let count = still.map_or(1, |at| problem.axes[at].last.extent);
-            let few = 2..=MOST_ROWS;
-            let rows = still
-                .filter(|_| few.contains(&count) && apart * width >= target.machine.near_bytes);
+            let (machine, bytes) = (&target.machine, elements * width);
+            let is_walked = machine.l1.collide(apart * width) || !machine.l3.keeps(bytes as f64);
+            let is_few = !copies_panels(count, bytes) && segment_of(count, target) >= SHORT;
+            let rows = still.filter(|_| count > 1 && is_few && is_walked);
             let met = if rows.is_some() { count } else { 1 };
             (elements * met == turns).then_some(())?;
             let (terms, vectors, segment) = match rows {
