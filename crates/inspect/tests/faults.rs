@@ -57,6 +57,13 @@ const SCAN: &str = "input x: f32[40, 3] constant zero: f32[3] {0.0, 0.0, 0.0}
       output b: f32[3] output d: f32[3]}}
     y = Exp(s) output y: f32[40, 3]";
 
+/// A row times weights of 4 bits in blocks of 32.
+const FEW_BITS: &str = "opset 21 input x: f32[1, 64] constant u: f32[2, 96] ~
+    constant v: f32[64, 96] ~ constant t: f32[] {30.0} constant m: u8[] {15} s = Abs(u) b = Abs(v)
+    c = Mul(b, t) d = Cast(c) {to = 2} q = BitwiseAnd(d, m) a = Sin(x)
+    w = DequantizeLinear(q, s) {axis = 0, block_size = 32} y = MatMul(a, w)
+    output y: f32[1, 96]";
+
 /// What a row leaves out.
 const PLAIN: Fault =
     Fault { name: "", wrong: "", by: By::Kernel, node: "y", model: "", given: &[], before: &[] };
@@ -201,11 +208,7 @@ const FAULTS: &[Fault] = &[
         wrong: "the lowest bit of weights of few bits is lost",
         by: By::Outputs,
         node: "y",
-        model: "opset 21 input x: f32[1, 64] constant u: f32[2, 96] ~ constant v: f32[64, 96] ~
-            constant t: f32[] {30.0} constant m: u8[] {15} s = Abs(u) b = Abs(v)
-            c = Mul(b, t) d = Cast(c) {to = 2} q = BitwiseAnd(d, m) a = Sin(x)
-            w = DequantizeLinear(q, s) {axis = 0, block_size = 32} y = MatMul(a, w)
-            output y: f32[1, 96]",
+        model: FEW_BITS,
         ..PLAIN
     },
     Fault {
@@ -379,11 +382,7 @@ const FAULTS: &[Fault] = &[
         wrong: "sums of pairs that join others are added to those once more",
         by: By::Kernel,
         node: "y",
-        model: "opset 21 input x: f32[1, 64] constant u: f32[2, 96] ~ constant v: f32[64, 96] ~
-            constant t: f32[] {30.0} constant m: u8[] {15} s = Abs(u) b = Abs(v)
-            c = Mul(b, t) d = Cast(c) {to = 2} q = BitwiseAnd(d, m) a = Sin(x)
-            w = DequantizeLinear(q, s) {axis = 0, block_size = 32} y = MatMul(a, w)
-            output y: f32[1, 96]",
+        model: FEW_BITS,
         ..PLAIN
     },
     Fault {

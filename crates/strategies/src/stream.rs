@@ -19,7 +19,8 @@
 //! for j < block { out[j] = f(acc[j], ..) }
 //! ```
 //!
-//! Several rows are a loop `i` inside of `j_o`, so that what is read of `b` serves them all.
+//! Several rows are taken in groups, a loop around `j_o`, and the rows of a group written out
+//! inside of it, so that what is read of `b` stays in registers for them.
 //!
 //! A register tile would walk down the matrix and read a few lines of each row, every row on
 //! another page, and wait for memory at each. Here a few rows are read side by side from end to
@@ -47,7 +48,7 @@ const TERMS: [i64; 2] = [8, 4];
 const VECTORS: i64 = 8;
 
 /// The same two where what is read of the operand stays in registers for several rows of sums.
-const TERMS_OF_ROWS: [i64; 1] = [4];
+const TERMS_OF_ROWS: [i64; 3] = [4, 3, 2];
 const VECTORS_OF_ROWS: i64 = 2;
 
 /// Rows of sums that are written out at most.
