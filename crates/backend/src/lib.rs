@@ -43,3 +43,6 @@ pub struct MachineCode {
     /// what belongs to the kernel as a whole has none.
     pub statements: Vec<(usize, Option<u32>)>,
 }
+
+/// Vectors of a vector loop that are written out; of more, back ends may make a loop.
+pub const VECTORS_WRITTEN_OUT: i64 = 4;

@@ -65,6 +65,9 @@ pub struct Machine {
     pub l2: Level,
     /// Last-level cache, shared.
     pub l3: Level,
+    /// Nanoseconds after which, of what nobody asked for meanwhile, a share of 1/e is left in the
+    /// last-level cache: other processors that share it take the place.
+    pub l3_stays_ns: f64,
     /// Memory, where what is asked for lies in pieces.
     pub memory: Level,
     /// Bytes a nanosecond that one core reads from memory in one stream.
@@ -221,6 +224,7 @@ impl Machine {
                 set_bytes: Some(64 << 10),
             },
             l3: Level { bytes: 32 << 20, usable: 0.5, reads: 24.0, writes: 24.0, set_bytes: None },
+            l3_stays_ns: f64::INFINITY,
             memory: Level {
                 bytes: u64::MAX,
                 usable: 1.0,
@@ -238,7 +242,7 @@ impl Machine {
     pub(crate) fn narrow_server() -> Machine {
         let wide = Machine::server();
         Machine {
-            cycles_per_ns: 3.2,
+            cycles_per_ns: 3.0,
             unaligned_load: 1.2,
             unaligned_store: 1.4,
             looks_ahead: 256.0,
@@ -246,9 +250,10 @@ impl Machine {
             cycles_of_gather: 1.7,
             l1: Level { reads: 64.0, writes: 32.0, ..wide.l1 },
             l2: Level { bytes: 512 << 10, reads: 30.0, writes: 20.0, ..wide.l2 },
-            l3: Level { usable: 0.25, reads: 14.0, writes: 12.0, ..wide.l3 },
+            l3: Level { usable: 0.25, reads: 18.0, writes: 16.0, ..wide.l3 },
+            l3_stays_ns: 2.3e6,
             memory: Level { reads: 2.5, writes: 2.5, ..wide.memory },
-            stream_bytes_per_ns: 17.0,
+            stream_bytes_per_ns: 14.0,
             ..wide
         }
     }
@@ -286,6 +291,7 @@ impl Machine {
             l1: everything,
             l2: everything,
             l3: everything,
+            l3_stays_ns: f64::INFINITY,
             memory: everything,
             stream_bytes_per_ns: 0.8,
         }

@@ -65,6 +65,12 @@ impl Target {
         Target { machine: self.deciding().machine, ..self.clone() }
     }
 
+    /// Whether neighbouring elements of less than 32 bits are loaded and stored under a mask.
+    #[must_use]
+    pub fn masks_narrow(&self) -> bool {
+        self.isa.has_avx512()
+    }
+
     /// Whether bytes of a vector register can be picked by bytes, from anywhere in it: then tables
     /// of 256 bytes are looked up in registers.
     #[must_use]

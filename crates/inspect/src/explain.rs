@@ -9,7 +9,7 @@ use base::{KernelId, Result};
 use runtime::{Profile, ProfileRow};
 use tensor::Value;
 use tilewright::Executable;
-use tilewright::compiled::{KernelInfo, SegmentRun, Variant};
+use tilewright::compiled::{KernelInfo, Run, SegmentRun, Variant, run_of};
 
 use crate::ceilings::Ceilings;
 
@@ -164,14 +164,17 @@ impl Explanation {
         self.total_us += profiled.nanoseconds as f64 / runs / 1e3;
         let kernels = specialisation.infos(executable.target());
         let infos = infos_of_rows(rows, &kernels);
-        let prior: u64 = kernels.iter().map(|info| info.prior_bytes).sum();
-        let run_bytes = prior + specialisation.executable().arena_bytes() as u64;
+        let turns_of = |row: &ProfileRow| row.runs / u64::from(profiled.runs);
+        let known =
+            rows.iter().zip(&infos).filter_map(|(row, info)| Some(((*info)?, turns_of(row))));
+        let arena = specialisation.executable().arena_bytes() as u64;
+        let run = run_of(known, arena, executable.target(), self.threads);
         for (row, info) in rows.iter().zip(infos) {
             let time_us = row.nanoseconds as f64 / runs / 1e3;
             let name = |id: KernelId| specialisation.module().kernels[id].name.clone();
             let kernel = row.kernel.map_or_else(|| "copy".to_owned(), name);
-            let turns = row.runs / u64::from(profiled.runs);
-            let measured = Measured { place: (number, row.step), turns, time_us, run_bytes };
+            let turns = turns_of(row);
+            let measured = Measured { place: (number, row.step), turns, time_us, run };
             self.rows.push(self.row(executable.target(), kernel, info, measured));
         }
         Ok(())
@@ -182,10 +185,10 @@ impl Explanation {
         target: &Target,
         kernel: String,
         info: Option<&KernelInfo>,
-        Measured { place, turns, time_us, run_bytes }: Measured,
+        Measured { place, turns, time_us, run }: Measured,
     ) -> ExplanationRow {
         let (flops, bytes) = info.map_or((0, 0), |info| (turns * info.flops, turns * info.bytes));
-        let cost = info.map(|info| info.cost.after(target, info.prior_bytes, run_bytes));
+        let cost = info.map(|info| info.cost_in(&run, target));
         let one_turn = cost.map_or(0.0, |cost| cost.nanoseconds(target, self.threads));
         let predicted_ns = turns as f64 * one_turn;
         // Of f32, for which the ceiling is.
@@ -285,8 +288,8 @@ struct Measured {
     turns: u64,
     /// All of them.
     time_us: f64,
-    /// Bytes that a whole run touches.
-    run_bytes: u64,
+    /// The whole run, as it should be.
+    run: Run,
 }
 
 /// How much of an explanation its text holds.

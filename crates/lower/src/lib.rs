@@ -43,7 +43,7 @@ use module::Module;
 use program::{Program, Step};
 
 use schedule::{Schedule, Trace};
-use strategies::{Cost, Naive, StrategyOptions};
+use strategies::{Cost, Naive, Run, StrategyOptions};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -153,14 +153,29 @@ impl Lowered {
     /// Nanoseconds that a run should take on one thread.
     #[must_use]
     pub fn predicted_ns(&self, target: &Target) -> f64 {
-        let prior: u64 = self.kernels.iter().map(|info| info.prior_bytes).sum();
-        let of_run = prior + self.arena_bytes;
-        let run = RUN / target.machine.cycles_per_ns;
-        let of_kernel = |info: &KernelInfo| {
-            run + info.cost.after(target, info.prior_bytes, of_run).nanoseconds(target, 1)
-        };
+        let run = run_of(self.kernels.iter().map(|info| (info, 1)), self.arena_bytes, target, 1);
+        let begun = RUN / target.machine.cycles_per_ns;
+        let of_kernel =
+            |info: &KernelInfo| begun + info.cost_in(&run, target).nanoseconds(target, 1);
         self.kernels.iter().map(of_kernel).sum()
     }
+}
+
+/// What a run of kernels, each with how often it is run, and of an arena should be like with so
+/// many workers.
+#[must_use]
+pub fn run_of<'a>(
+    kernels: impl Iterator<Item = (&'a KernelInfo, u64)>,
+    arena_bytes: u64,
+    target: &Target,
+    workers: usize,
+) -> Run {
+    let mut run = Run { bytes: arena_bytes, nanoseconds: 0.0 };
+    for (info, turns) in kernels {
+        run.bytes += info.prior_bytes;
+        run.nanoseconds += turns as f64 * info.cost.nanoseconds(target, workers);
+    }
+    run
 }
 
 /// What a kernel's run computes, for `explain`.
@@ -201,6 +216,12 @@ pub struct KernelInfo {
 }
 
 impl KernelInfo {
+    /// What it should take in such a run.
+    #[must_use]
+    pub fn cost_in(&self, run: &Run, target: &Target) -> Cost {
+        self.cost.after(target, self.prior_bytes, run)
+    }
+
     /// How many times as many operations as multiply-adds of f32 the target does in its time, by an
     /// instruction that takes what the kernel sums.
     #[must_use]

@@ -107,6 +107,14 @@ impl Schedule {
         self.apply(ScheduleStep::Cut { target: target.into(), at, into: into.into() })
     }
 
+    /// See [`ScheduleStep::Case`].
+    ///
+    /// # Errors
+    /// When the step is not legal here.
+    pub fn case(&mut self, target: &str, at: i64) -> Applied {
+        self.apply(ScheduleStep::Case { target: target.into(), at })
+    }
+
     /// See [`ScheduleStep::Reorder`].
     ///
     /// # Errors
@@ -298,6 +306,7 @@ fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
         ScheduleStep::Split { target, factor, outer, inner, tail } => {
             steps::split::apply(state, target, *factor, outer, inner, *tail)
         }
+        ScheduleStep::Case { target, at } => steps::case::apply(state, target, *at),
         ScheduleStep::Cut { target, at, into } => steps::cut::apply(state, target, *at, into),
         ScheduleStep::Reorder { order } => steps::reorder::apply(state, order),
         ScheduleStep::Fuse { outer, inner, into } => steps::fuse::apply(state, outer, inner, into),

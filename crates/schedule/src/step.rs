@@ -77,6 +77,13 @@ pub enum ScheduleStep {
         /// Name of the second loop.
         into: String,
     },
+    /// The iterations of a loop from one on have code of their own.
+    Case {
+        /// The loop.
+        target: String,
+        /// The first of these iterations.
+        at: i64,
+    },
     /// The named loops of a perfect nest change places.
     Reorder {
         /// The new order, outermost first.
@@ -285,6 +292,7 @@ impl fmt::Display for ScheduleStep {
             ScheduleStep::Cut { target, at: CutAt::Turn(at), into } => {
                 write!(f, "cut {target} at {at} into {into}")
             }
+            ScheduleStep::Case { target, at } => write!(f, "case {target} at {at}"),
             ScheduleStep::Cut { target, at: CutAt::Tail, into } => {
                 write!(f, "cut {target} at tail into {into}")
             }
@@ -446,6 +454,11 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
             };
             ScheduleStep::Cut { target, at, into: after(parser, "into")? }
         }
+        "case" => {
+            let target = name(parser)?;
+            parser.expect_keyword("at")?;
+            ScheduleStep::Case { target, at: parser.integer()? }
+        }
         "reorder" => ScheduleStep::Reorder { order: parser.list("[", ",", "]", name)? },
         "fuse" => {
             let (outer, inner) = pair(parser)?;
@@ -540,6 +553,7 @@ split i by 8 into io, ii tail guard
 split j by 16 into jo, ji tail exact
 split k by 4 into ko, ki tail shift
 cut k at 24 into k_rest
+case k at 24
 reorder [io, jo, k, ii, ji]
 fuse io, jo into f
 flatten a axis 0

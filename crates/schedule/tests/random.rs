@@ -205,10 +205,11 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
         },
         15 => ScheduleStep::Vectorise { target },
         16 => ScheduleStep::Parallelise { target: pick(&loops, 0) },
-        17 => {
-            let at = if c % 4 == 0 { CutAt::Tail } else { CutAt::Turn(i64::from(b % 5)) };
-            ScheduleStep::Cut { target, at, into: fresh("k") }
-        }
+        17 => match (c % 4, i64::from(b % 5)) {
+            (0, _) => ScheduleStep::Cut { target, at: CutAt::Tail, into: fresh("k") },
+            (1, at) => ScheduleStep::Case { target, at },
+            (_, at) => ScheduleStep::Cut { target, at: CutAt::Turn(at), into: fresh("k") },
+        },
         18 => match c % 4 {
             0 | 1 => ScheduleStep::Unroll { target },
             2 => ScheduleStep::Hoist,

@@ -15,16 +15,17 @@
 //! for y_rest1 < 6 { for n < 8 vector { %out[y_rest1 + 57, n] = 0.0 } }
 //! ```
 //!
-//! An outer loop is cut first: inner ones may have nothing to ask then in some of its parts.
+//! An outer loop is cut first: inner ones may have nothing to ask then in some of its parts. Of a
+//! loop that workers share, which stays one loop, the turns from there on get code of their own.
 
 use backend::Target;
 use loops::visit::{walk, walk_values};
 use loops::{Kernel, Loop, LoopKind, Stmt};
 use schedule::Schedule;
 
-use crate::cost::Cost;
+use crate::cost::{Cost, lanes_of};
 use crate::hand::Hand;
-use crate::structure::changes;
+use crate::structure::changes_within;
 
 /// Values in the body of a loop that is cut, at most: each part has code of its own.
 const MOST_VALUES: usize = 24;
@@ -34,15 +35,19 @@ const MOST_CUTS: usize = 12;
 
 /// Cuts the loops of a kernel so, where it should take less time then.
 pub(super) fn cut(schedule: &mut Schedule, target: &Target) {
-    if next_cut(schedule.kernel()).is_none() {
+    if next_cut(schedule.kernel(), target).is_none() {
         return;
     }
     let before = Cost::of(schedule.kernel(), target);
     let mut parts = schedule.clone();
     let mut hand = Hand::new(&mut parts);
     for _ in 0..MOST_CUTS {
-        let Some((name, at)) = next_cut(hand.kernel()) else { break };
-        if hand.cut(&name, at).is_err() || hand.simplify().is_err() {
+        let Some(Cut { name, at, kind }) = next_cut(hand.kernel(), target) else { break };
+        let cut = match kind {
+            LoopKind::Parallel => hand.case(&name, at),
+            _ => hand.cut(&name, at).map(|_| ()),
+        };
+        if cut.is_err() || hand.simplify().is_err() {
             return;
         }
     }
@@ -51,23 +56,54 @@ pub(super) fn cut(schedule: &mut Schedule, target: &Target) {
     }
 }
 
-/// The first loop to cut, outermost first, and after how many of its turns.
-fn next_cut(kernel: &Kernel) -> Option<(String, i64)> {
+/// A loop to cut, and after how many of its turns.
+struct Cut {
+    name: String,
+    at: i64,
+    kind: LoopKind,
+}
+
+/// The first loop to cut, outermost first.
+fn next_cut(kernel: &Kernel, target: &Target) -> Option<Cut> {
     let mut found = None;
     walk(&kernel.body, &mut |stmt| {
         if let (None, Stmt::For(own)) = (&found, stmt) {
             let name = || kernel.symbols[own.variable].name.clone();
-            found = first_change(own).map(|at| (name(), at));
+            let cut = |at| Cut { name: name(), at, kind: own.kind.clone() };
+            found = first_change(kernel, own, target).map(cut);
         }
     });
     found
 }
 
 /// After how many turns of a loop that may be cut the first of its conditions changes.
-fn first_change(own: &Loop) -> Option<i64> {
-    let extent = own.extent.as_constant().filter(|_| own.kind == LoopKind::Serial)?;
-    let first = changes(&own.body, own.variable).into_iter().find(|at| *at > 0)?;
-    (first < extent && is_small(&own.body)).then_some(first)
+fn first_change(kernel: &Kernel, own: &Loop, target: &Target) -> Option<i64> {
+    let extent = own.extent.as_constant()?;
+    let is_cut = match (&own.kind, &own.body[..]) {
+        // Its turns are told apart already.
+        (LoopKind::Parallel, [Stmt::If { conditions, .. }]) => {
+            let mut sides = conditions.iter().flat_map(|found| [&found.left, &found.right]);
+            !sides.any(|side| side.as_symbol() == Some(own.variable))
+        }
+        (LoopKind::Parallel | LoopKind::Serial | LoopKind::Vector, _) => true,
+        _ => false,
+    };
+    if !is_cut || !is_small(&own.body) {
+        return None;
+    }
+    let first = changes_within(&own.body, own.variable).into_iter().find(|at| *at > 0)?;
+    let at = match own.kind {
+        // A vector in which it changes stands alone. Of few vectors it is known which lanes are on.
+        LoopKind::Vector => {
+            let lanes = lanes_of(kernel, &own.body, target);
+            if extent <= backend::VECTORS_WRITTEN_OUT * lanes {
+                return None;
+            }
+            (first / lanes * lanes).max(lanes)
+        }
+        _ => first,
+    };
+    (first < extent && at < extent).then_some(at)
 }
 
 /// Whether a block has little code, none of which is written out.

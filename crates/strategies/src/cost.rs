@@ -20,7 +20,7 @@ mod work;
 
 use backend::{Instruction, InstructionCost, Target};
 use base::SecondaryMap;
-use loops::{BufferId, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt};
+use loops::{BufferId, Comparison, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt};
 use sym::{Expr, SymbolId};
 
 use crate::structure::is_guard;
@@ -38,6 +38,18 @@ const OF_A_TURN: f64 = 2.0;
 
 /// Of the smaller of arithmetic and traffic, the share that the larger does not hide.
 const NOT_HIDDEN: f64 = 0.2;
+
+/// Cycles to call a kernel, and to return.
+const CALL: f64 = 60.0;
+
+/// A run of a program, as one of its kernels sees it: what passes by before its turn comes again.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Run {
+    /// Bytes that it touches.
+    pub bytes: u64,
+    /// How long it takes.
+    pub nanoseconds: f64,
+}
 
 /// What a kernel should cost, in cycles of one core.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -73,10 +85,12 @@ impl Cost {
             stored: Vec::new(),
             drains: false,
             begun: SecondaryMap::new(),
+            known: SecondaryMap::new(),
+            held: SecondaryMap::new(),
             traffic: Traffic::default(),
         };
         let straight = walk.block(&kernel.body);
-        let instructions = straight.cycles + straight.work.cycles(target);
+        let instructions = CALL + straight.alone(target) + straight.left;
         let [traffic, ahead] = walk.traffic.cycles(target);
         let shared = kernel.weight(&kernel.parallel_extent());
         let [read, written] = [false, true].map(|written| walk.traffic.of_kernel(written));
@@ -84,18 +98,21 @@ impl Cost {
     }
 
     /// The same where so many bytes that were there before the run have been driven out of the
-    /// caches by the run before, which touches so many `others`. They come while the kernel's own
-    /// accesses are under way, and what those bring from as far is not brought again.
+    /// caches by such a run before. They come while the kernel's own accesses are under way, and
+    /// what those bring from as far is not brought again.
     #[must_use]
-    pub fn after(self, target: &Target, prior: u64, others: u64) -> Cost {
+    pub fn after(self, target: &Target, prior: u64, run: &Run) -> Cost {
         let machine = &target.machine;
         let stream = machine.stream_bytes_per_ns / machine.cycles_per_ns;
-        let from = match others as f64 {
-            bytes if machine.l2.keeps(bytes) => f64::INFINITY,
-            bytes if machine.l3.keeps(bytes) => machine.l3.reads,
-            _ => stream,
+        let a_byte = match run.bytes as f64 {
+            bytes if machine.l2.keeps(bytes) => 0.0,
+            bytes if machine.l3.keeps(bytes) => {
+                let stays = (-run.nanoseconds / machine.l3_stays_ns).exp();
+                stays / machine.l3.reads + (1.0 - stays) / stream
+            }
+            _ => 1.0 / stream,
         };
-        let driven_out = ((prior as f64).min(self.read) + self.written) / from;
+        let driven_out = ((prior as f64).min(self.read) + self.written) * a_byte;
         let [traffic, ahead] = [self.traffic, self.ahead].map(|own| own.max(driven_out));
         Cost { traffic, ahead, ..self }
     }
@@ -162,8 +179,13 @@ struct Straight {
     busy: f64,
     /// Instructions of its serial loops.
     instructions: f64,
-    /// Of what stands between them.
+    /// Of what stands between them. Its latency is that of what stands behind the last one.
     work: Work,
+    /// Cycles of the longest rows of steps before the serial loops, one after the other.
+    before: f64,
+    /// Cycles that its serial loops take longer where nothing comes behind them: from the beginning
+    /// of the last turn to its end, less those of any other turn.
+    left: f64,
     /// Cycles that a sum waits for the one before it, at least, each time the block is run.
     wait: f64,
     /// Whether a load waits until what was stored just before has left the processor, and with it
@@ -179,21 +201,44 @@ impl Straight {
 
     /// With what stands behind it.
     fn add(&mut self, other: &Straight) {
+        if other.cycles > 0.0 {
+            self.before += std::mem::take(&mut self.work.latency);
+        }
         self.cycles += other.cycles;
         self.busy += other.busy;
         self.instructions += other.instructions;
-        self.work.then(&other.work);
+        self.work.add(&other.work);
+        self.before += other.before;
+        self.left = self.left.max(other.left);
         self.wait = self.wait.max(other.wait);
         self.drains |= other.drains;
+    }
+
+    /// What a share of it costs.
+    fn scaled(self, share: f64) -> Straight {
+        Straight {
+            cycles: self.cycles * share,
+            busy: self.busy * share,
+            instructions: self.instructions * share,
+            work: self.work.scaled(share),
+            before: self.before * share,
+            left: self.left * share,
+            wait: self.wait * share,
+            drains: self.drains && share > 0.5,
+        }
+    }
+
+    /// Cycles of it where nothing runs beside it.
+    fn alone(&self, target: &Target) -> f64 {
+        self.cycles + self.work.cycles(target) + self.before + self.work.latency
     }
 
     /// Cycles of a serial loop with so many turns. Turns that do not wait for each other overlap,
     /// as far as the processor looks ahead.
     fn turns(&self, extent: f64, target: &Target) -> Straight {
-        let work = self.work.cycles(target);
-        let busy = self.busy + work + TURN;
+        let busy = self.busy + self.work.cycles(target) + TURN;
         let instructions = self.instructions + self.work.count() + OF_A_TURN;
-        let alone = self.cycles + work + self.work.latency + TURN;
+        let alone = self.alone(target) + TURN;
         let seen = match self.drains {
             true => 1.0,
             false => (instructions / target.machine.looks_ahead).min(1.0),
@@ -203,6 +248,7 @@ impl Straight {
             cycles: LOOP + extent * turn,
             busy: extent * busy,
             instructions: extent * instructions,
+            left: self.left.max(alone - turn),
             ..Straight::default()
         }
     }
@@ -232,6 +278,10 @@ struct Walk<'a> {
     drains: bool,
     /// Buffers in registers, and the loops around, by number, where they were last stored to.
     begun: SecondaryMap<BufferId, Vec<usize>>,
+    /// Cycles from where straight code begins until the value of a `Let` is there.
+    known: SecondaryMap<SymbolId, f64>,
+    /// Cycles until what was stored to a buffer in registers or scratch memory is there.
+    held: SecondaryMap<BufferId, f64>,
     traffic: Traffic,
 }
 
@@ -249,7 +299,16 @@ impl Walk<'_> {
     fn statement(&mut self, stmt: &Stmt) -> Straight {
         match stmt {
             Stmt::For(found) => self.counted(found),
-            Stmt::If { then, otherwise, .. } => {
+            Stmt::If { conditions, then, otherwise } => {
+                if let Some(share) = self.share(conditions) {
+                    let mut both = self.block(then).scaled(share);
+                    both.work.instructions += 2.0;
+                    // What it accesses, the more frequent code does, as a rule.
+                    let traffic = std::mem::take(&mut self.traffic);
+                    both.add(&self.block(otherwise).scaled(1.0 - share));
+                    self.traffic = traffic;
+                    return both;
+                }
                 let (then, otherwise) = (self.block(then), self.block(otherwise));
                 let total = |own: &Straight| own.cycles + own.work.cycles(self.target);
                 let mut costlier = if total(&then) < total(&otherwise) { otherwise } else { then };
@@ -268,6 +327,7 @@ impl Walk<'_> {
                 if self.in_half_registers() {
                     work.of_half_registers();
                 }
+                self.known[*symbol] = work.latency;
                 Straight::of(work)
             }
             Stmt::Store { buffer, index, value } => {
@@ -292,10 +352,12 @@ impl Walk<'_> {
                 }
                 if let Scope::Register = self.kernel.buffers[*buffer].scope {
                     self.begun[*buffer] = self.around.iter().map(|around| around.number).collect();
+                    self.held[*buffer] = work.latency;
                 }
                 if let Scope::Scratch = self.kernel.buffers[*buffer].scope {
                     // What is read next.
                     work.latency += self.target.machine.store_to_load;
+                    self.held[*buffer] = work.latency;
                     self.stored.extend(self.beginning(index).map(|place| (*buffer, place)));
                 }
                 Straight::of(work)
@@ -305,6 +367,17 @@ impl Walk<'_> {
             }
             Stmt::Prefetch { .. } => Straight::of(Work::default()),
         }
+    }
+
+    /// Of the turns of a serial loop the share in which a condition holds on its number alone.
+    fn share(&self, conditions: &[Condition]) -> Option<f64> {
+        let [Condition { left, comparison: Comparison::Less, right }] = conditions else {
+            return None;
+        };
+        let (variable, at) = (left.as_symbol()?, right.as_constant()?);
+        let around = self.around.iter().find(|around| around.variable == variable)?;
+        let share = at as f64 / around.extent.max(1) as f64;
+        (!around.is_straight()).then_some(share.clamp(0.0, 1.0))
     }
 
     fn counted(&mut self, found: &Loop) -> Straight {
@@ -317,10 +390,7 @@ impl Walk<'_> {
         let nested = found.body.iter().any(has_serial_loop);
         let kind = if nested { Kind::Turns } else { self.kind(&found.kind) };
         let lanes = match kind {
-            Kind::Vector => {
-                let widest = work::widest(self.kernel, &found.body);
-                (i64::from(self.target.vector_bytes) / widest).max(1)
-            }
+            Kind::Vector => lanes_of(self.kernel, &found.body, self.target),
             _ => 1,
         };
         let (variable, number) = (found.variable, self.loops);
@@ -328,13 +398,23 @@ impl Walk<'_> {
         let around = Around { variable, extent, kind, lanes, number, differs };
         self.loops += 1;
         self.around.push(around);
+        if !around.is_straight() {
+            self.forget();
+        }
         let body = self.block(&found.body);
         self.around.pop();
         if around.is_straight() {
             return body;
         }
         self.stored.clear();
+        self.forget();
         body.turns(extent as f64, self.target)
+    }
+
+    /// Of all that was computed before: it is there when straight code begins.
+    fn forget(&mut self) {
+        self.known.clear();
+        self.held.clear();
     }
 
     fn kind(&self, kind: &LoopKind) -> Kind {
@@ -386,6 +466,8 @@ impl Walk<'_> {
         if self.in_half_registers() {
             work.of_half_registers();
         }
+        work.latency = work.latency.max(self.held[buffer] + latency);
+        self.held[buffer] = work.latency;
         let step = latency + if in_registers { 0.0 } else { to_load };
         let innermost = self.around.iter().rposition(|around| !around.is_straight());
         let Some(at) = innermost else { return Straight::of(work) };
@@ -405,10 +487,16 @@ impl Walk<'_> {
         let wait = chain as f64 * step;
         if in_registers && shared > at {
             work.latency += wait;
+            self.held[buffer] = work.latency;
             return Straight::of(work);
         }
         Straight { wait, ..Straight::of(work) }
     }
+}
+
+/// Lanes of the vectors of a vector loop with such a body.
+pub(crate) fn lanes_of(kernel: &Kernel, body: &[Stmt], target: &Target) -> i64 {
+    (i64::from(target.vector_bytes) / work::widest(kernel, body)).max(1)
 }
 
 /// The factors of a product that is added up by multiply-adds.

@@ -122,6 +122,11 @@ impl<'a> Hand<'a> {
         Ok(into)
     }
 
+    /// Gives the iterations of a loop from one on code of their own.
+    pub(super) fn case(&mut self, target: &str, at: i64) -> Result<(), Refused> {
+        self.take(ScheduleStep::Case { target: target.to_owned(), at })
+    }
+
     /// Runs the whole parts of a loop over parts of a free extent apart from the last, which may be
     /// shorter: only there conditions stay that hold throughout whole parts.
     pub(super) fn cut_tail(&mut self, target: &str) -> Result<(), Refused> {

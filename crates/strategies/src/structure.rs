@@ -442,33 +442,75 @@ pub(super) fn period(block: &[Stmt], variable: SymbolId) -> i64 {
 /// The values of a loop variable from which on some condition in a block that depends on it alone
 /// holds, or no longer holds.
 pub(super) fn changes(block: &[Stmt], variable: SymbolId) -> BTreeSet<i64> {
+    changes_beside(block, variable, &BTreeMap::new())
+}
+
+/// The same of conditions that depend besides on loops of constant extent within the block: from
+/// which on they hold, or no longer hold, in all of their turns or in none.
+pub(super) fn changes_within(block: &[Stmt], variable: SymbolId) -> BTreeSet<i64> {
+    let mut last = BTreeMap::new();
+    walk(block, &mut |stmt| {
+        if let Stmt::For(own) = stmt
+            && let Some(extent @ 1..) = own.extent.as_constant()
+        {
+            last.insert(own.variable, extent - 1);
+        }
+    });
+    changes_beside(block, variable, &last)
+}
+
+/// The same beside symbols from 0 to these numbers.
+fn changes_beside(
+    block: &[Stmt],
+    variable: SymbolId,
+    last: &BTreeMap<SymbolId, i64>,
+) -> BTreeSet<i64> {
     let mut found = BTreeSet::new();
     walk_conditions(block, &mut |condition| {
-        found.extend(changes_of(condition, variable).into_iter().flatten());
+        let own = changes_of(condition, variable, last);
+        found.extend(own.into_iter().flatten().flatten().flatten());
     });
     found
 }
 
-/// The values of a variable from which on a condition on it alone has another truth than before.
-fn changes_of(condition: &Condition, variable: SymbolId) -> [Option<i64>; 2] {
+/// The values of a variable from which on a condition has another truth than before: where what
+/// else it depends on is least, and where it is largest.
+fn changes_of(
+    condition: &Condition,
+    variable: SymbolId,
+    last: &BTreeMap<SymbolId, i64>,
+) -> Option<[[Option<i64>; 2]; 2]> {
     let difference = &condition.left - &condition.right;
-    let coefficient = match difference.terms() {
-        [term] if term.as_symbol() == Some(variable) => term.coefficient(),
-        _ => return [None; 2],
-    };
-    let Some(by) = coefficient.checked_abs() else { return [None; 2] };
-    let Some(limit) = difference.constant_part().checked_mul(-coefficient.signum()) else {
-        return [None; 2];
-    };
+    let mut coefficient = 0;
+    let [mut least, mut largest] = [difference.constant_part(); 2];
+    for term in difference.terms() {
+        let (symbol, own) = (term.as_symbol()?, term.coefficient());
+        if symbol == variable {
+            coefficient = own;
+            continue;
+        }
+        let reach = last.get(&symbol)?.checked_mul(own)?;
+        least = least.checked_add(reach.min(0))?;
+        largest = largest.checked_add(reach.max(0))?;
+    }
+    let at = |rest: i64| changes_at(condition.comparison, coefficient, rest);
+    Some([at(least)?, at(largest)?])
+}
+
+/// The values of a variable from which on `coefficient * variable + rest` compares otherwise with
+/// zero than before.
+fn changes_at(comparison: Comparison, coefficient: i64, rest: i64) -> Option<[Option<i64>; 2]> {
+    let by = coefficient.checked_abs().filter(|by| *by > 0)?;
+    let limit = rest.checked_mul(-coefficient.signum())?;
     // The variable is compared with the quotient of these.
     let (floor, whole) = (limit.div_euclid(by), limit.rem_euclid(by) == 0);
     let past = if whole { floor } else { floor + 1 };
-    match condition.comparison {
+    Some(match comparison {
         Comparison::Less => [Some(if coefficient > 0 { past } else { floor + 1 }), None],
         Comparison::LessEqual => [Some(if coefficient > 0 { floor + 1 } else { past }), None],
         Comparison::Equal | Comparison::NotEqual if whole => [Some(floor), Some(floor + 1)],
         Comparison::Equal | Comparison::NotEqual => [None; 2],
-    }
+    })
 }
 
 /// Visits all conditions in a block, of statements and of values.

@@ -245,6 +245,6 @@ pub mod compiled {
     pub use import_onnx::{DecodedModel, encode_value, proto, tensor_proto};
     #[cfg(feature = "stablehlo")]
     pub use import_stablehlo::PortSplit;
-    pub use lower::{KernelInfo, KernelSource, RegionFunction, Role};
-    pub use strategies::{Candidate, candidates};
+    pub use lower::{KernelInfo, KernelSource, RegionFunction, Role, run_of};
+    pub use strategies::{Candidate, Run, candidates};
 }

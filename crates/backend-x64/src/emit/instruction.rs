@@ -246,7 +246,8 @@ impl Emitter<'_> {
             | Opcode::ShrImm
             | Opcode::SarImm
             | Opcode::Shuffle
-            | Opcode::F32ToF16 => {
+            | Opcode::F32ToF16
+            | Opcode::InsertLane => {
                 operands.push(Operand::Imm(inst.imm));
                 self.put(code, &operands, memory, None)
             }

@@ -148,6 +148,7 @@ pub(super) const FORMS: &[Form] = &[
     vex(VEX_Kmovw_r32_kr, NP, M0F, W0, 0x93, RM).does(IntFromMask),
     vex(VEX_Vcmpps_xmm_xmm_xmmm128_imm8, NP, M0F, W0, 0xc2, RVM_I).lengths(2).on(Compare, F32),
     vex(VEX_Vcmppd_xmm_xmm_xmmm128_imm8, P66, M0F, W0, 0xc2, RVM_I).lengths(2).on(Compare, F64),
+    vex(VEX_Vpinsrw_xmm_xmm_r32m16_imm8, P66, M0F, W0, 0xc4, RVM_I).on(InsertLane, I16),
     vex(VEX_Vpaddq_xmm_xmm_xmmm128, P66, M0F, W0, 0xd4, RVM).lengths(2).on(Add, I64),
     vex(VEX_Vmovq_xmmm64_xmm, P66, M0F, W0, 0xd6, MR).on(StoreLane, I64),
     vex(VEX_Vpand_xmm_xmm_xmmm128, P66, M0F, W0, 0xdb, RVM).lengths(2).on(And, I32).on(And, I64),
@@ -168,16 +169,16 @@ pub(super) const FORMS: &[Form] = &[
     vex(VEX_Vcvtph2ps_xmm_xmmm64, P66, M38, W0, 0x13, RM).lengths(2).on(Load, F16).does(F16ToF32),
     vex(VEX_Vbroadcastss_xmm_m32, P66, M38, W0, 0x18, RM).lengths(2).on(LoadBroadcast, F32),
     vex(VEX_Vpabsd_xmm_xmmm128, P66, M38, W0, 0x1e, RM).lengths(2).on(Abs, I32),
-    vex(VEX_Vpmovsxbd_xmm_xmmm32, P66, M38, W0, 0x21, RM).lengths(2).on(Load, I8),
-    vex(VEX_Vpmovsxwd_xmm_xmmm64, P66, M38, W0, 0x23, RM).lengths(2).on(Load, I16),
+    vex(VEX_Vpmovsxbd_xmm_xmmm32, P66, M38, W0, 0x21, RM).lengths(2).on(Load, I8).on(Widen, I8),
+    vex(VEX_Vpmovsxwd_xmm_xmmm64, P66, M38, W0, 0x23, RM).lengths(2).on(Load, I16).on(Widen, I16),
     vex(VEX_Vpmovsxdq_xmm_xmmm64, P66, M38, W0, 0x25, RM).lengths(2).does(I32ToI64),
     vex(VEX_Vpcmpeqq_xmm_xmm_xmmm128, P66, M38, W0, 0x29, RVM).lengths(2).on(CompareEqual, I64),
     vex(VEX_Vmaskmovps_xmm_xmm_m128, P66, M38, W0, 0x2c, RVM).lengths(2),
     vex(VEX_Vmaskmovpd_xmm_xmm_m128, P66, M38, W0, 0x2d, RVM).lengths(2),
     vex(VEX_Vmaskmovps_m128_xmm_xmm, P66, M38, W0, 0x2e, MVR).lengths(2),
     vex(VEX_Vmaskmovpd_m128_xmm_xmm, P66, M38, W0, 0x2f, MVR).lengths(2),
-    vex(VEX_Vpmovzxbd_xmm_xmmm32, P66, M38, W0, 0x31, RM).lengths(2).on(Load, U8),
-    vex(VEX_Vpmovzxwd_xmm_xmmm64, P66, M38, W0, 0x33, RM).lengths(2).on(Load, U16),
+    vex(VEX_Vpmovzxbd_xmm_xmmm32, P66, M38, W0, 0x31, RM).lengths(2).on(Load, U8).on(Widen, U8),
+    vex(VEX_Vpmovzxwd_xmm_xmmm64, P66, M38, W0, 0x33, RM).lengths(2).on(Load, U16).on(Widen, U16),
     vex(VEX_Vpmovzxdq_xmm_xmmm64, P66, M38, W0, 0x35, RM).lengths(2).does(U32ToI64),
     vex(VEX_Vpermd_ymm_ymm_ymmm256, P66, M38, W0, 0x36, RVM).longer(1),
     vex(VEX_Vpcmpgtq_xmm_xmm_xmmm128, P66, M38, W0, 0x37, RVM).lengths(2).on(CompareGreater, I64),
@@ -210,6 +211,7 @@ pub(super) const FORMS: &[Form] = &[
     vex(VEX_Vextractf128_xmmm128_ymm_imm8, P66, M3A, W0, 0x19, MR_I).longer(1),
     vex(VEX_Vcvtps2ph_xmmm64_xmm_imm8, P66, M3A, W0, 0x1d, MR_I).lengths(2).on(Store, F16)
         .does(F32ToF16),
+    vex(VEX_Vpinsrb_xmm_xmm_r32m8_imm8, P66, M3A, W0, 0x20, RVM_I).on(InsertLane, I8),
     vex(VEX_Vblendvps_xmm_xmm_xmmm128_xmm, P66, M3A, W0, 0x4a, RVMS).lengths(2),
     vex(VEX_Vblendvpd_xmm_xmm_xmmm128_xmm, P66, M3A, W0, 0x4b, RVMS).lengths(2),
     vex(VEX_Vbroadcastss_xmm_xmm, P66, M38, W0, 0x18, RM).lengths(2).on(Broadcast, F32),
@@ -358,6 +360,8 @@ pub(super) const FORMS: &[Form] = &[
         .on(Compare, F32),
     evex(EVEX_Vcmppd_kr_k1_xmm_xmmm128b64_imm8, P66, M0F, W1, 0xc2, RVM_I, Grows(16, 8)).lengths(3)
         .on(Compare, F64),
+    evex(EVEX_Vpinsrw_xmm_xmm_r32m16_imm8, P66, M0F, W0, 0xc4, RVM_I, Fixed(2, 0))
+        .on(InsertLane, I16),
     evex(EVEX_Vpaddq_xmm_k1z_xmm_xmmm128b64, P66, M0F, W1, 0xd4, RVM, Grows(16, 8)).lengths(3)
         .on(Add, I64),
     evex(EVEX_Vmovq_xmmm64_xmm, P66, M0F, W1, 0xd6, MR, Fixed(8, 0)).on(StoreLane, I64),
@@ -404,16 +408,16 @@ pub(super) const FORMS: &[Form] = &[
     evex(EVEX_Vpabsq_xmm_k1z_xmmm128b64, P66, M38, W1, 0x1f, RM, Grows(16, 8)).lengths(3)
         .on(Abs, I64),
     evex(EVEX_Vpmovsxbd_xmm_k1z_xmmm32, P66, M38, W0, 0x21, RM, Grows(4, 0)).lengths(3)
-        .on(Load, I8),
+        .on(Load, I8).on(Widen, I8),
     evex(EVEX_Vpmovsxwd_xmm_k1z_xmmm64, P66, M38, W0, 0x23, RM, Grows(8, 0)).lengths(3)
-        .on(Load, I16),
+        .on(Load, I16).on(Widen, I16),
     evex(EVEX_Vpmovsxdq_xmm_k1z_xmmm64, P66, M38, W0, 0x25, RM, Grows(8, 0)).lengths(3)
         .does(I32ToI64),
     evex(EVEX_Vpmovzxbd_xmm_k1z_xmmm32, P66, M38, W0, 0x31, RM, Grows(4, 0)).lengths(3)
-        .on(Load, U8),
+        .on(Load, U8).on(Widen, U8),
     evex(EVEX_Vpmovdb_xmmm32_k1z_xmm, PF3, M38, W0, 0x31, MR, Grows(4, 0)).lengths(3).on(Store, I8),
     evex(EVEX_Vpmovzxwd_xmm_k1z_xmmm64, P66, M38, W0, 0x33, RM, Grows(8, 0)).lengths(3)
-        .on(Load, U16),
+        .on(Load, U16).on(Widen, U16),
     evex(EVEX_Vpmovdw_xmmm64_k1z_xmm, PF3, M38, W0, 0x33, MR, Grows(8, 0)).lengths(3)
         .on(Store, I16),
     evex(EVEX_Vpmovzxdq_xmm_k1z_xmmm64, P66, M38, W0, 0x35, RM, Grows(8, 0)).lengths(3)
@@ -521,6 +525,8 @@ pub(super) const FORMS: &[Form] = &[
         .on(Compare, I32),
     evex(EVEX_Vpcmpq_kr_k1_xmm_xmmm128b64_imm8, P66, M3A, W1, 0x1f, RVM_I, Grows(16, 8)).lengths(3)
         .on(Compare, I64),
+    evex(EVEX_Vpinsrb_xmm_xmm_r32m8_imm8, P66, M3A, W0, 0x20, RVM_I, Fixed(1, 0))
+        .on(InsertLane, I8),
     evex(EVEX_Vshuff32x4_ymm_k1z_ymm_ymmm256b32_imm8, P66, M3A, W0, 0x23, RVM_I, Grows(32, 4))
         .longer(1).lengths(2),
     evex(EVEX_Vpternlogd_xmm_k1z_xmm_xmmm128b32_imm8, P66, M3A, W0, 0x25, RVM_I, Grows(16, 4))

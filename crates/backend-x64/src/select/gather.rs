@@ -225,15 +225,15 @@ impl Selector<'_> {
         Some(match dtype {
             DType::F16 => {
                 // Packed, they are what an instruction widens.
-                let frame = MemoryOperand::frame(COLLECT);
-                if self.builder.has_masks() {
+                let inst = if self.builder.has_masks() {
+                    let frame = MemoryOperand::frame(COLLECT);
                     let value = self.register(low);
                     let inst = Inst::new(Opcode::Store, Lane::I16, &[value]).address(frame);
                     self.builder.effect(inst);
+                    Inst::new(Opcode::Load, Lane::F16, &[]).address(frame)
                 } else {
-                    self.store_packed(frame, low, 16);
-                }
-                let inst = Inst::new(Opcode::Load, Lane::F16, &[]).address(frame);
+                    Inst::new(Opcode::F16ToF32, Lane::F32, &[self.low_bytes(low, 16)])
+                };
                 let value = self.builder.emit(inst, ty);
                 let lane = Lane::F32;
                 Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes })

@@ -6,7 +6,8 @@
 //! put side by side: the first instruction of each, then the second of each.
 //!
 //! Relies on what a `Vector` loop promises: a statement's loads for all vectors may come before its
-//! stores.
+//! stores. The turns of a loop that is written out, each of which computes a vector, are put side
+//! by side in the same way where they do not load what they store.
 
 use std::collections::VecDeque;
 

@@ -296,6 +296,12 @@ impl Selector<'_> {
         let fits = offsets.iter().all(|offset| i32::try_from(*offset).is_ok());
         let wide = dtype.bits() >= 32;
         let indices: Vec<u64> = offsets.iter().map(|offset| *offset as u64).collect();
+        if !wide
+            && fits
+            && let Some(values) = self.load_narrow_one_by_one(buffer, address, offsets, mask)
+        {
+            return values;
+        }
         if !wide && fits {
             let offsets = self.lane_constants(&indices, Lane::I32);
             if let Some(values) = self.gather_narrow(buffer, address, offsets, mask) {

@@ -19,6 +19,7 @@ use sym::Expr;
 
 use super::Selector;
 use super::index::Binding;
+use super::memory::widened_lane;
 use super::value::{Evaluated, Item, Mask, Vector, all_lanes, register_type};
 use crate::vcode::{Inst, Lane, MemoryOperand, Opcode};
 
@@ -113,17 +114,26 @@ impl Selector<'_> {
         let bytes = self.element_bytes(buffer) as i64;
         let Mask::Constant(on) = mask else { return None };
         let on = on & all_lanes(lanes);
-        let (mut wanted, mut places) = (0, vec![0; lanes]);
+        let (mut wanted, mut places) = (0_u32, vec![0; lanes]);
         for at in (0..lanes).filter(|at| on & 1 << at != 0) {
             let place = usize::try_from(offsets[at] / bytes).ok().filter(|place| *place < lanes)?;
             wanted |= 1 << place;
             places[at] = place as u64;
         }
         // What lies between elements that are asked for is there, too.
-        let count = 32 - u32::leading_zeros(wanted) as usize;
-        let widened = match has_masks {
-            true => self.load_widened(buffer, address, Mask::Constant(wanted), lanes),
-            false => self.load_run(buffer, address, (0, count), lanes),
+        let first = wanted.trailing_zeros().min(31) as usize;
+        let widened = match (has_masks, wanted) {
+            (true, _) => self.load_widened(buffer, address, Mask::Constant(wanted), lanes),
+            (false, 0) => {
+                let lane = widened_lane(dtype);
+                let zero = Inst::new(Opcode::Zero, lane, &[]);
+                let item = Item::Register(self.builder.emit(zero, register_type(lane, lanes)));
+                Vector { item, lane, lanes }
+            }
+            (false, _) => {
+                let count = wanted.ilog2() as usize + 1 - first;
+                self.load_run(buffer, address, (first, count), lanes)
+            }
         };
         let loaded = self.register(widened);
         let order = self.lane_constants(&places, Lane::I32);

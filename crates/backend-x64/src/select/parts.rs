@@ -10,7 +10,7 @@ use tensor::DType;
 
 use super::Selector;
 use super::build::Branching;
-use super::memory::{COLLECT, memory_lane, widened_lane};
+use super::memory::{memory_lane, widened_lane};
 use super::value::{Evaluated, Item, Mask, Vector, all_lanes, register_type};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
@@ -69,17 +69,11 @@ impl Selector<'_> {
         let value = self.remembered(&name, ty, buffer).unwrap_or_else(|| {
             let element = self.element_bytes(buffer);
             let packed = self.bytes_in_vector(address, first * element, count * element);
-            let value = match dtype {
-                DType::F16 => {
-                    self.builder.emit(Inst::new(Opcode::F16ToF32, Lane::F32, &[packed]), ty)
-                }
-                _ => {
-                    let place = MemoryOperand::frame(COLLECT);
-                    let store = Inst::new(Opcode::Store, Lane::I32, &[packed]).address(place);
-                    self.builder.effect(store);
-                    self.builder.emit(load.address(place), ty)
-                }
+            let widen = match dtype {
+                DType::F16 => Inst::new(Opcode::F16ToF32, Lane::F32, &[packed]),
+                _ => Inst::new(Opcode::Widen, memory_lane(dtype), &[packed]),
             };
+            let value = self.builder.emit(widen, ty);
             self.remember(name, value, buffer);
             value
         });
@@ -239,7 +233,7 @@ impl Selector<'_> {
     }
 
     /// The low bytes of 32-bit lanes side by side, without instructions for it (AVX2).
-    fn low_bytes(&mut self, raw: Vector, bits: u32) -> VRegId {
+    pub(super) fn low_bytes(&mut self, raw: Vector, bits: u32) -> VRegId {
         let value = self.register(raw);
         let ty = self.builder.type_of(value);
         let pattern: [u8; 16] = if bits == 8 {

@@ -6,16 +6,38 @@
 //! ```
 //!
 //! loads each element into a register of its own, then pairs, fours, and so on are made of two
-//! registers. Which lanes are on must be known; where it is not, a gather takes a mask.
+//! registers. Elements of less than 32 bits are put into lanes of one register, then widened. Which
+//! lanes are on must be known; where it is not, a gather takes a mask.
 
 use loops::BufferId;
+use tensor::DType;
 
 use super::Selector;
+use super::memory::{memory_lane, widened_lane};
 use super::value::{Evaluated, Item, Mask, Vector, register_type};
 use crate::vcode::{Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
 /// Bytes of the registers that single elements are loaded into.
 const SHORT: usize = 16;
+
+/// The places of the lanes that are on, at distances from an address; none if a mask is not known
+/// or a place is too far off.
+fn places_of(
+    address: MemoryOperand,
+    offsets: &[i64],
+    mask: Mask,
+) -> Option<Vec<Option<MemoryOperand>>> {
+    let Mask::Constant(on) = mask else { return None };
+    let place = |(at, offset): (usize, &i64)| match on >> at & 1 {
+        0 => Some(None),
+        _ => {
+            let offset = i32::try_from(*offset).ok()?;
+            let displacement = address.displacement.checked_add(offset)?;
+            Some(Some(MemoryOperand { displacement, ..address }))
+        }
+    };
+    offsets.iter().enumerate().map(place).collect()
+}
 
 impl Selector<'_> {
     /// Elements of 4 or 8 bytes at these distances in bytes from an address, in the lanes that are
@@ -28,22 +50,10 @@ impl Selector<'_> {
         lane: Lane,
         mask: Mask,
     ) -> Option<Evaluated> {
-        let Mask::Constant(on) = mask else { return None };
-        let lanes = offsets.len();
-        let places: Option<Vec<Option<MemoryOperand>>> = { 0..lanes }
-            .map(|at| match on >> at & 1 {
-                0 => Some(None),
-                _ => {
-                    let offset = i32::try_from(offsets[at]).ok()?;
-                    let displacement = address.displacement.checked_add(offset)?;
-                    Some(Some(MemoryOperand { displacement, ..address }))
-                }
-            })
-            .collect();
-        let ty = register_type(lane, lanes);
+        let (lanes, places) = (offsets.len(), places_of(address, offsets, mask)?);
         let short = RegisterType::V128;
         let mut parts: Vec<Option<VRegId>> = Vec::new();
-        for places in places?.chunks(SHORT / lane.bytes()) {
+        for places in places.chunks(SHORT / lane.bytes()) {
             let mut elements = Vec::new();
             for place in places {
                 elements.push(place.map(|address| {
@@ -61,6 +71,50 @@ impl Selector<'_> {
                 Inst::new(Opcode::UnpackLow, Lane::F64, &[]),
             ));
         }
+        let value = self.whole(parts, register_type(lane, lanes))?;
+        Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
+    }
+
+    /// The same of elements of 1 or 2 bytes, put side by side as they are in memory and widened.
+    pub(super) fn load_narrow_one_by_one(
+        &mut self,
+        buffer: BufferId,
+        address: MemoryOperand,
+        offsets: &[i64],
+        mask: Mask,
+    ) -> Option<Evaluated> {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        let (lanes, places) = (offsets.len(), places_of(address, offsets, mask)?);
+        let lane = widened_lane(dtype);
+        let ty = register_type(lane, lanes);
+        let element = match self.element_bytes(buffer) {
+            1 => Lane::I8,
+            2 => Lane::I16,
+            _ => return None,
+        };
+        let zero = self.builder.emit(Inst::new(Opcode::Zero, Lane::I32, &[]), RegisterType::V128);
+        let mut parts = Vec::new();
+        for places in places.chunks(SHORT / element.bytes()) {
+            let mut part = zero;
+            for (at, place) in places.iter().enumerate() {
+                if let Some(place) = place {
+                    let inst = Inst::new(Opcode::InsertLane, element, &[part]).imm(at as i64);
+                    part = self.builder.emit(inst.address(*place), RegisterType::V128);
+                }
+            }
+            parts.push(Some(part));
+        }
+        let packed = self.whole(parts, RegisterType::vector(lanes * element.bytes()))?;
+        let widen = match dtype {
+            DType::F16 => Inst::new(Opcode::F16ToF32, Lane::F32, &[packed]),
+            _ => Inst::new(Opcode::Widen, memory_lane(dtype), &[packed]),
+        };
+        let item = Item::Register(self.builder.emit(widen, ty));
+        Some(self.element_of_widened(Vector { item, lane, lanes }, dtype))
+    }
+
+    /// Short registers side by side as one of a type.
+    fn whole(&mut self, mut parts: Vec<Option<VRegId>>, ty: RegisterType) -> Option<VRegId> {
         for (bytes, order) in [(2 * SHORT, 0b00), (4 * SHORT, 0b01_00_01_00)] {
             if bytes <= ty.vector_bytes() {
                 parts.resize(parts.len().next_multiple_of(2), None);
@@ -68,11 +122,10 @@ impl Selector<'_> {
                 parts = self.joined(&parts, RegisterType::vector(bytes), inst);
             }
         }
-        let value = match parts[..] {
-            [Some(value)] if self.builder.type_of(value) == ty => value,
-            _ => return None,
-        };
-        Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
+        match parts[..] {
+            [Some(value)] if self.builder.type_of(value) == ty => Some(value),
+            _ => None,
+        }
     }
 
     /// Stores lanes of 4 or 8 bytes that are on, each so many bytes behind the one before; false if

@@ -1,5 +1,6 @@
 //! Statements: loops, branches, stores.
 
+use backend::VECTORS_WRITTEN_OUT;
 use loops::{
     Access, BufferId, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
 };
@@ -13,15 +14,12 @@ use super::index::Binding;
 use super::interleave::{VECTORS, is_one_store};
 use super::memory::{APART, memory_lane};
 use super::plan::short_integer;
-use super::transpose::written_out;
+use super::transpose::{stored_once, written_out};
 use super::value::{
     Carrier, Evaluated, Held, Item, Mask, Vector, all_lanes, carrier, register_type,
 };
 use super::{Selector, VectorLoop};
 use crate::vcode::{Cond, Inst, IntOperand, Lane, MadeFor, Opcode, RegisterType, VRegId};
-
-/// From so many vectors on, a `Vector` loop becomes a loop.
-const WRITTEN_OUT: i64 = 4;
 
 impl Selector<'_> {
     pub(super) fn block(&mut self, block: &[Stmt]) -> base::Result<()> {
@@ -107,16 +105,35 @@ impl Selector<'_> {
         }
         let depth = self.written_out.len();
         self.written_out.extend(written_out(inner, extent, self.builder.depth()));
+        let side_by_side = self.is_one_vector(&inner.body);
+        let mut starts = Vec::new();
         self.turns.begin();
         for turn in 0..extent {
             self.turns.turn();
             self.bindings[inner.variable] = Binding::Constant(turn);
+            starts.push(self.builder.position());
             self.block(&inner.body)?;
+            if starts.len() == VECTORS || turn + 1 == extent {
+                if side_by_side {
+                    self.builder.interleave(&starts);
+                }
+                starts.clear();
+            }
         }
         self.turns.end();
         self.written_out.truncate(depth);
         assert!(self.waiting.is_empty(), "a block of stores is not whole");
         Ok(())
+    }
+
+    /// Whether a block computes one vector and stores it to a buffer that it does not load.
+    fn is_one_vector(&self, block: &[Stmt]) -> bool {
+        let [Stmt::For(inner)] = block else { return false };
+        let lanes = self.plan.lanes[inner.variable] as i64;
+        inner.kind == LoopKind::Vector
+            && inner.extent.as_constant().is_some_and(|extent| extent <= lanes)
+            && is_one_store(&inner.body)
+            && !stored_once(&inner.body).is_empty()
     }
 
     /// A loop of so many turns: a number, or a value.
@@ -218,7 +235,7 @@ impl Selector<'_> {
     // Vector loops.
 
     fn becomes_loop(&self, inner: &Loop, vectors: i64) -> bool {
-        if vectors <= WRITTEN_OUT {
+        if vectors <= VECTORS_WRITTEN_OUT {
             return false;
         }
         let mut covers_registers = false;

@@ -103,7 +103,7 @@ pub(super) fn written_out(inner: &Loop, extent: i64, depth: u32) -> Option<Writt
 }
 
 /// The buffers that a block of vector loops stores to in one statement and does not load.
-fn stored_once(block: &[Stmt]) -> BTreeSet<BufferId> {
+pub(super) fn stored_once(block: &[Stmt]) -> BTreeSet<BufferId> {
     let mut stores: BTreeMap<BufferId, usize> = BTreeMap::new();
     let mut others = false;
     walk(block, &mut |stmt| match stmt {

@@ -136,6 +136,8 @@ ops! {
     Load            "load"              'v' ""    ADDRESS | READS;
     /// One element in lane 0, zeros above.
     LoadLane        "load_lane"         'v' ""    ADDRESS | READS;
+    /// A narrow element in the lane that the immediate counts, the others as in the operand.
+    InsertLane      "insert_lane"       'v' "v"   ADDRESS | READS;
     /// One element in all lanes.
     LoadBroadcast   "load_broadcast"    'v' ""    ADDRESS | READS;
     /// A constant in all lanes.
@@ -293,6 +295,8 @@ ops! {
     I64ToI32        "i64_to_i32"        'v' "v"   PURE;
     /// f16 in 16-bit lanes to f32.
     F16ToF32        "f16_to_f32"        'v' "v"   PURE;
+    /// Narrow integers side by side, each extended to a lane of 32 bits.
+    Widen           "widen"             'v' "v"   PURE;
     /// f32 to f16 in 16-bit lanes, to nearest even.
     F32ToF16        "f32_to_f16"        'v' "v"   PURE;
     /// f32 to bf16 in 16-bit lanes, to nearest even (AVX512-BF16; numbers below the normal ones

@@ -26,9 +26,10 @@
 //!
 //! so that conditions which hold throughout the whole parts go there.
 //!
-//! Legal: the loop is still serial and provably has at least `at` iterations, and `at` is positive;
-//! of a tail, its extent is a quotient by a constant. The order of iterations stays. Symbols that
-//! the body binds get new names in the second loop, derived from the old ones: `j` becomes `j_1`.
+//! Legal: the loop is serial or a vector loop, as the second one is then; it provably has at least
+//! `at` iterations, and `at` is positive; of a tail, its extent is a quotient by a constant. The
+//! order of iterations stays. Symbols that the body binds get new names in the second loop, derived
+//! from the old ones: `j` becomes `j_1`.
 
 use std::collections::BTreeMap;
 
@@ -45,9 +46,11 @@ use crate::step::CutAt;
 pub(crate) fn apply(state: &mut State, target: &str, at: CutAt, into: &str) -> Outcome {
     let kernel = &mut state.kernel;
     let site = find_loop(kernel, target)?;
-    check_serial(kernel, loop_at(kernel, &site))?;
+    if loop_at(kernel, &site).kind != LoopKind::Vector {
+        check_serial(kernel, loop_at(kernel, &site))?;
+    }
     check_new_symbol(kernel, into)?;
-    let Loop { variable, extent, body, .. } = loop_at(kernel, &site).clone();
+    let Loop { variable, extent, body, kind } = loop_at(kernel, &site).clone();
     let cut = match at {
         CutAt::Turn(at) => {
             let cut = Expr::constant(at);
@@ -67,7 +70,7 @@ pub(crate) fn apply(state: &mut State, target: &str, at: CutAt, into: &str) -> O
     substitute::substitute(&mut copy, &BTreeMap::from([(variable, Expr::symbol(rest) + &cut)]));
     loop_at_mut(kernel, &site).extent = cut.clone();
     let extent = extent - &cut;
-    let second = Loop { variable: rest, extent, kind: LoopKind::Serial, body: copy };
+    let second = Loop { variable: rest, extent, kind, body: copy };
     block_mut(kernel, &site.block).insert(site.index + 1, Stmt::For(Box::new(second)));
     Ok(())
 }

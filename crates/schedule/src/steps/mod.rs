@@ -1,5 +1,6 @@
 //! The primitive steps, one a file: what it does, before → after, and when it is legal.
 
+pub(crate) mod case;
 pub(crate) mod compute_at;
 pub(crate) mod cut;
 pub(crate) mod extend;

@@ -143,7 +143,11 @@ fn tidy_statement(stmt: &mut Stmt, place: &mut Place<'_>) {
             let mut inside = known.clone();
             inside.assume(conditions);
             tidy_block(then, &inside);
-            tidy_block(otherwise, known);
+            let mut inside = known.clone();
+            if let [only] = &conditions[..] {
+                inside.assume(&[only.negated()]);
+            }
+            tidy_block(otherwise, &inside);
         }
         Stmt::While { setup, body, .. } => {
             tidy_block(setup, known);

@@ -157,7 +157,7 @@ impl Walk<'_> {
     pub(super) fn load(&mut self, buffer: BufferId, index: &[Expr]) -> (Work, Depends) {
         let depends =
             Depends { loops: self.depends_of(index), distinct: self.distinct(buffer, index) };
-        let mut work = Work::default();
+        let mut work = Work { latency: self.held[buffer], ..Work::default() };
         if self.kernel.buffers[buffer].scope == Scope::Register {
             return (work, depends);
         }
@@ -170,7 +170,17 @@ impl Walk<'_> {
             meeting => meeting,
         };
         let meeting = match meeting {
-            Meeting::Scattered if narrow || self.is_conditional() => Meeting::Gathered,
+            // Narrow elements are transposed in whole blocks where no mask says how much of a row
+            // may be touched.
+            Meeting::Transposed(columns)
+                if narrow && !self.target.masks_narrow() && columns % self.lanes() != 0 =>
+            {
+                Meeting::Scattered
+            }
+            meeting => meeting,
+        };
+        let meeting = match meeting {
+            Meeting::Scattered if self.is_conditional() => Meeting::Gathered,
             meeting => meeting,
         };
         let instances = self.times(depends);
@@ -212,8 +222,8 @@ impl Walk<'_> {
             }
             Meeting::Scattered => {
                 work.scalar_loads = instances * lanes;
-                // Short registers, of which two are made one at once.
-                work.permutes = instances * lanes / 2.0;
+                // Narrow elements are put into a register; of others, short registers are made one.
+                work.permutes = instances * if narrow { lanes } else { lanes / 2.0 };
             }
             Meeting::Gathered | Meeting::Tuples(_) => {
                 work.gathers = instances * lanes * machine.cycles_of_gather;

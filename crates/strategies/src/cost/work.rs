@@ -71,6 +71,24 @@ impl Work {
             + self.instructions
     }
 
+    /// A share of it.
+    pub(super) fn scaled(self, share: f64) -> Work {
+        Work {
+            arithmetic: self.arithmetic * share,
+            products: self.products * share,
+            sums: self.sums * share,
+            divisions: self.divisions * share,
+            loads: self.loads * share,
+            scalar_loads: self.scalar_loads * share,
+            stores: self.stores * share,
+            scalar_stores: self.scalar_stores * share,
+            permutes: self.permutes * share,
+            gathers: self.gathers * share,
+            instructions: self.instructions * share,
+            latency: self.latency * share,
+        }
+    }
+
     /// Of vectors whose elements take such a share of a lane.
     pub(super) fn narrow(&mut self, share: f64) {
         self.arithmetic *= share;
@@ -110,7 +128,9 @@ impl Work {
         let stores = self.stores * passes / machine.stores_per_cycle
             + 2.0 * self.scalar_stores / machine.scalar_loads_per_cycle;
         let permutes = self.permutes / machine.permutes_per_cycle;
-        let of_a_kind = self.products.max(self.sums) * passes / f64::from(machine.fma_per_cycle);
+        // Divisions take one of the ways of products.
+        let products = self.products * passes + self.divisions;
+        let of_a_kind = products.max(self.sums * passes) / f64::from(machine.fma_per_cycle);
         // Rearrangements take some of the same ways.
         let of_all = (self.arithmetic + self.permutes) * passes / machine.arithmetic_per_cycle;
         let arithmetic = of_all.max(of_a_kind);
@@ -221,7 +241,10 @@ impl Walk<'_> {
     pub(super) fn value(&mut self, value: &ScalarExpr) -> (Work, Depends) {
         match value {
             ScalarExpr::Constant(_) => (Work::default(), Depends::on(0)),
-            ScalarExpr::Symbol(symbol) => (Work::default(), Depends::on(self.depends[*symbol])),
+            ScalarExpr::Symbol(symbol) => {
+                let work = Work { latency: self.known[*symbol], ..Work::default() };
+                (work, Depends::on(self.depends[*symbol]))
+            }
             ScalarExpr::Index(expr) => {
                 let depends = Depends::on(self.depends_of(std::slice::from_ref(expr)));
                 let arithmetic = self.times(depends);
@@ -302,7 +325,7 @@ impl Walk<'_> {
                 work.permutes += instances * steps;
                 work.sums += instances * steps;
                 work.arithmetic += instances * steps;
-                work.latency = 2.0 * steps * f64::from(self.target.machine.fma_latency);
+                work.latency += 2.0 * steps * f64::from(self.target.machine.fma_latency);
                 let rounding = self.rounding(self.kernel.buffers[*buffer].dtype, instances * steps);
                 work.latency += steps * rounding.latency;
                 work.add(&Work { latency: 0.0, ..rounding });
@@ -315,8 +338,13 @@ impl Walk<'_> {
     fn runs(&self, condition: &Condition) -> bool {
         let contains =
             |symbol: SymbolId| condition.left.contains(symbol) || condition.right.contains(symbol);
+        // Of many vectors a loop is made.
+        let is_loop = |around: &super::Around| match around.kind {
+            Kind::Vector => around.extent > backend::VECTORS_WRITTEN_OUT * around.lanes,
+            _ => !around.is_straight(),
+        };
         let mut around = self.around.iter();
-        around.any(|around| !around.is_straight() && contains(around.variable))
+        around.any(|around| is_loop(around) && contains(around.variable))
     }
 
     /// Whether lanes for which a condition holds are known only while running.
