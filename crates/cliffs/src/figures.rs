@@ -13,8 +13,8 @@ pub(crate) const FAR_BEHIND: f64 = 5.0;
 pub(crate) const SLOW: f64 = 4.0;
 pub(crate) const AS_PREDICTED: f64 = 1.5;
 
-/// Why a peer's time says nothing of a model in f64.
-pub(crate) const IN_F32: &str = "computes f64 in f32";
+/// Why a peer's time says nothing of a model in f64 or of integers of 64 bits.
+pub(crate) const IN_FEWER_BITS: &str = "computes 64 bits in fewer";
 
 /// A model's figures. Times are in microseconds, the least of several repeats.
 #[derive(Clone, Debug, Default)]

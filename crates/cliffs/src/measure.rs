@@ -5,7 +5,7 @@
 //! window, so that what else the machine does hits all. What looks like a finding is measured three
 //! times over before it counts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ use inspect::{Ceilings, explain_beneath};
 use tensor::{DType, Tensor};
 use tilewright::{Executable, Options, catch_internal_errors, compare, compile_bytes};
 
-use crate::figures::{Figures, IN_F32, KernelFigures};
+use crate::figures::{Figures, IN_FEWER_BITS, KernelFigures};
 use crate::model::{bytes, values};
 use crate::outline::Outline;
 use crate::peers::{Loaded, Peers};
@@ -35,6 +35,8 @@ const LEAST_PROFILES: usize = 4;
 const PROFILES: Duration = Duration::from_millis(8);
 /// How the codes of diagnostics begin that tell of the compiler's own mistakes.
 const INTERNAL: &str = "TW09";
+/// An integer of more than 32 bits.
+const LONG: i64 = (1 << 40) + 5;
 /// The seed of inputs.
 pub(crate) const SEED: u64 = 1;
 
@@ -47,6 +49,8 @@ pub(crate) struct Measurer {
     pub peers: Peers,
     /// Microseconds of a call of each peer that does nothing.
     pub overheads: BTreeMap<String, f64>,
+    /// Those that compute integers of 64 bits in fewer.
+    narrow: BTreeSet<String>,
     ceilings: Option<Ceilings>,
     watch: Watch,
 }
@@ -74,13 +78,30 @@ impl Measurer {
             options: Options::default().with_threads(1),
             peers: Peers::of(python, folder),
             overheads: BTreeMap::new(),
+            narrow: BTreeSet::new(),
             ceilings: None,
             watch: Watch::start(),
         };
         for (name, _) in measurer.peers.versions.clone() {
             measurer.overhead(&name, OVERHEAD_WINDOW)?;
         }
+        measurer.find_narrow()?;
         Ok(measurer)
+    }
+
+    /// Finds the peers that compute integers of 64 bits in fewer, by one that needs more than 32.
+    fn find_narrow(&mut self) -> Result<(), String> {
+        let path = self.folder.join("integers.onnx");
+        let model = Outline::parse("input i64 1\nmap f=Neg")?;
+        std::fs::write(&path, bytes(&model)?).map_err(|error| error.to_string())?;
+        let input = Tensor::from_vec(&[1], vec![LONG]);
+        for (name, output) in self.peers.load(&path, &input) {
+            let is_exact = |output: &Tensor| output.as_slice::<i64>().is_some_and(|own| *own == [-LONG]);
+            if matches!(&output, Ok(Some(output)) if !is_exact(output)) {
+                self.narrow.insert(name);
+            }
+        }
+        Ok(())
     }
 
     /// What a call of a peer costs that does nothing: the least that was seen so far.
@@ -128,12 +149,16 @@ impl Measurer {
         (figures.deviation, figures.wrong) = difference(&ours.outputs[0], theirs, tolerance);
         let time = |(name, it): (String, Loaded)| {
             let precise = |output: Option<Tensor>| match output {
+                _ if outline.dtype == DType::I64 && self.narrow.contains(&name) => {
+                    Err(IN_FEWER_BITS.to_owned())
+                }
                 Some(output) if is_rounded(&output) && !is_rounded(&ours.outputs[0]) => {
-                    Err(IN_F32.to_owned())
+                    Err(IN_FEWER_BITS.to_owned())
                 }
                 _ => Ok(f64::INFINITY),
             };
-            (name, it.and_then(precise))
+            let time = it.and_then(precise);
+            (name, time)
         };
         figures.peers = loaded.into_iter().map(time).collect();
         for repeat in 0..REPEATS {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use crate::draw;
 use crate::figures::{
-    AS_PREDICTED, BEHIND, FAR_BEHIND, Figures, Finding, IN_F32, KernelFigures, LEAST_KERNEL,
+    AS_PREDICTED, BEHIND, FAR_BEHIND, Figures, Finding, IN_FEWER_BITS, KernelFigures, LEAST_KERNEL,
     LEAST_RUN, SLOW,
 };
 use crate::results::{Outcome, Results};
@@ -101,16 +101,16 @@ fn peers(text: &mut String, figures: &[(u64, &Figures)]) {
                     entry.models += 1;
                     entry.sum += (time.max(LEAST_RUN) / it.run.max(LEAST_RUN)).ln();
                 }
-                Err(reason) if reason == IN_F32 => entry.in_f32 += 1,
+                Err(reason) if reason == IN_FEWER_BITS => entry.in_fewer_bits += 1,
                 Err(_) => entry.refused += 1,
             }
         }
     }
-    for (name, OfPeer { models, sum, refused, in_f32 }) in names {
+    for (name, OfPeer { models, sum, refused, in_fewer_bits }) in names {
         let mean = (sum / models.max(1) as f64).exp();
         _ = writeln!(
             text,
-            "  {name}: {mean:.3} of {models} models; it refused {refused}, {IN_F32} {in_f32}"
+            "  {name}: {mean:.3} of {models} models; it refused {refused}, {IN_FEWER_BITS} {in_fewer_bits}"
         );
     }
 }
@@ -124,8 +124,8 @@ struct OfPeer {
     sum: f64,
     /// Models that it does not run.
     refused: usize,
-    /// Models of f64 that it runs as others.
-    in_f32: usize,
+    /// Models of 64 bits that it runs in fewer.
+    in_fewer_bits: usize,
 }
 
 fn kernels(text: &mut String, figures: &[(u64, &Figures)]) {

@@ -36,6 +36,9 @@ const TURN: f64 = 0.5;
 /// Instructions that such a turn takes besides its work.
 const OF_A_TURN: f64 = 2.0;
 
+/// Rearrangements that put narrow elements side by side where no instruction stores them so.
+const PACKING: f64 = 3.0;
+
 /// Of the smaller of arithmetic and traffic, the share that the larger does not hide.
 const NOT_HIDDEN: f64 = 0.2;
 
@@ -342,7 +345,11 @@ impl Walk<'_> {
                 match value {
                     _ if self.packed => work.narrow(f64::from(to.bits()) / 32.0),
                     ScalarExpr::Apply { function: tensor::ScalarFunction::Cast, .. } => {}
-                    _ if to.bits() < 32 => work.widen(self.instances(u64::MAX)),
+                    _ if to.bits() < 32 => {
+                        let packs = !self.target.masks_narrow() && !is_moved(value);
+                        let packing = if packs { PACKING } else { 1.0 };
+                        work.widen(packing * self.instances(u64::MAX));
+                    }
                     _ => {}
                 }
                 self.packed = false;
@@ -523,6 +530,15 @@ fn is_packed(kernel: &Kernel, value: &ScalarExpr, dtype: tensor::DType) -> bool 
         ScalarExpr::Apply { function, dtype: own, arguments } if function.is_bitwise() => {
             *own == dtype && arguments.iter().all(|argument| is_packed(kernel, argument, dtype))
         }
+        _ => false,
+    }
+}
+
+/// Whether a value is an element as it is, or what stands where there is none.
+fn is_moved(value: &ScalarExpr) -> bool {
+    match value {
+        ScalarExpr::Load { .. } | ScalarExpr::Constant(_) => true,
+        ScalarExpr::Guard { value, otherwise, .. } => is_moved(value) && is_moved(otherwise),
         _ => false,
     }
 }

@@ -359,8 +359,8 @@ impl Walk<'_> {
     /// is a number.
     fn function(&self, function: ScalarFunction, bounds: bool, instances: f64) -> Work {
         use ScalarFunction::{
-            Add, Ceil, Eq, Floor, FusedMultiplyAdd, Ge, Gt, Le, Lt, Mul, Ne, Round, Shl, Shr, Sub,
-            Trunc,
+            Add, Ceil, Eq, Floor, FusedMultiplyAdd, Ge, Gt, Le, Lt, Mul, Ne, Round, Select, Shl, Shr,
+            Sub, Trunc,
         };
         let latency = f64::from(self.target.machine.fma_latency);
         let mut work = Work { latency, ..Work::default() };
@@ -379,7 +379,7 @@ impl Walk<'_> {
                     (work.products, work.arithmetic) = (2.0 * instances, 3.0 * instances);
                 }
             }
-            Mul | FusedMultiplyAdd | Eq | Ne | Lt | Le | Gt | Ge => {
+            Mul | FusedMultiplyAdd | Eq | Ne | Lt | Le | Gt | Ge | Select => {
                 (work.products, work.arithmetic) = (instances, instances);
             }
             Add | Sub | Floor | Ceil | Round | Trunc | Shl | Shr => {
