@@ -422,7 +422,8 @@ impl Walk<'_> {
                 }
                 Kind::Instruction(_) => {}
                 _ => {
-                    if let Motion::Steady { stride: 1, block } = *motion {
+                    let whole = index.iter().all(|axis| walks_whole_blocks(axis, around.variable));
+                    if let (Motion::Steady { stride: 1, block }, true) = (*motion, whole) {
                         let side_by_side = block.unwrap_or(around.extent).min(around.extent);
                         columns = Some(side_by_side).filter(|it| *it >= TRANSPOSED).or(columns);
                     }
