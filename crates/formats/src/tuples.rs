@@ -171,7 +171,12 @@ fn pack(
     place: usize,
     (axis, count): (usize, i64),
 ) -> Built<()> {
-    let value = contraction.operands[operand].value;
+    let mut value = contraction.operands[operand].value;
+    let extent = contraction.space.extents[axis].clone();
+    // Of an image that windows do not reach the end of there is more.
+    if builder.shape(value)?[place] != extent {
+        value = builder.slice_axis(value, place, Expr::ZERO, 1, extent)?;
+    }
     let mut shape = builder.shape(value)?.to_vec();
     let count = Expr::constant(count);
     let tuples = shape[place].floor_div(&count);
