@@ -6,7 +6,8 @@
 //!
 //! A block may be freed on another thread than it was made on. Lists that grow too long, and those
 //! of a thread that ends, go to a store that all threads take from, so memory that one thread frees
-//! is used again by others, and what is kept is bounded by what was in use at once.
+//! is used again by others, and what is kept is bounded by what was in use at once and what the lists
+//! of threads hold.
 //!
 //! Relies on the standard library's promise that an allocator may use `thread_local!`. Invariants:
 //! a block in a list of class `c` is `(c + 1) * GRAIN` bytes that nobody else uses; a
@@ -24,8 +25,9 @@ const GRAIN: usize = 16;
 const CLASSES: usize = 64;
 /// Bytes asked of the system at once.
 const CHUNK: usize = 64 * 1024;
-/// A thread's list of one size holds at most so many bytes before it goes to the store.
-const MOST_LISTED: usize = 256 * 1024;
+/// A thread's list of one size holds at most so many bytes before it goes to the store: of all sizes
+/// 2 MiB. A thread that frees what others have made fills its lists, and nobody takes from them.
+const MOST_LISTED: usize = 32 * 1024;
 
 /// The allocator; a program makes a static of it its `#[global_allocator]`.
 #[derive(Debug, Default)]
@@ -35,7 +37,8 @@ pub struct SmallObjects;
 struct Free {
     /// The next of the list.
     next: *mut Free,
-    /// In the store, of the first block of a list: the next list.
+    /// In the store, of the first block of a list: the next list; of the second, if there is one,
+    /// how many blocks the list has, as an address.
     next_list: *mut Free,
 }
 
@@ -216,13 +219,11 @@ impl Local {
         store.lists[class] = unsafe { (*first).next_list };
         STORED[class].fetch_sub(1, Ordering::Relaxed);
         drop(store);
-        let mut length = 0;
-        let mut block = first;
-        while !block.is_null() {
-            length += 1;
-            // SAFETY: the list is ours now; its blocks are linked by `next`, down to a null.
-            block = unsafe { (*block).next };
-        }
+        // SAFETY: the list is ours now; its second block says how many there are.
+        let length = unsafe {
+            let second = (*first).next;
+            if second.is_null() { 1 } else { (*second).next_list.addr() }
+        };
         // A thread without room for them, which ends, gives them back at once.
         let room = most_listed(class).saturating_sub(length);
         self.lists[class] = List { first, room };
@@ -236,6 +237,14 @@ impl Local {
         let list = std::mem::replace(&mut self.lists[class], empty);
         if list.first.is_null() {
             return;
+        }
+        let length = most_listed(class) - list.room;
+        // SAFETY: the blocks are ours; with a second one there are as many as there is less room.
+        unsafe {
+            let second = (*list.first).next;
+            if !second.is_null() {
+                (&raw mut (*second).next_list).write(std::ptr::without_provenance_mut(length));
+            }
         }
         let mut store = store();
         // SAFETY: the block is ours, and the store's once it is linked there.

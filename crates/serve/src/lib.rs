@@ -124,8 +124,13 @@ impl ModelServer {
         thread::Builder::new()
             .name("turns".to_owned())
             .spawn(move || turns::take(&own.model, &own.options, &queued))?;
-        let runtime =
-            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        // Prompts and schemas are read on as many threads as can work at once: each more takes
+        // memory of its own.
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .enable_time()
+            .max_blocking_threads(thread::available_parallelism().map_or(2, |own| own.get().max(2)))
+            .build()?;
         runtime.block_on(http::listen(listener, shared))
     }
 }

@@ -1,4 +1,4 @@
-//! The system's allocator, watched: counting, for tests that nothing is allocated, and bounded, for
+//! The system's allocator, watched: counting, for tests that nothing is allocated or kept, and bounded, for
 //! tests that nothing asks for memory out of proportion.
 
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -8,18 +8,24 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 #[derive(Debug, Default)]
 pub struct CountingAllocator {
     allocations: AtomicUsize,
+    bytes: AtomicUsize,
 }
 
 impl CountingAllocator {
     /// None counted so far.
     #[must_use]
     pub const fn new() -> CountingAllocator {
-        CountingAllocator { allocations: AtomicUsize::new(0) }
+        CountingAllocator { allocations: AtomicUsize::new(0), bytes: AtomicUsize::new(0) }
     }
 
     /// How often memory was asked for, by any thread.
     pub fn allocations(&self) -> usize {
         self.allocations.load(Ordering::Relaxed)
+    }
+
+    /// How many bytes are in use, by all threads.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Ordering::Relaxed)
     }
 }
 
@@ -27,11 +33,13 @@ impl CountingAllocator {
 unsafe impl GlobalAlloc for CountingAllocator {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         self.allocations.fetch_add(1, Ordering::Relaxed);
+        self.bytes.fetch_add(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps the contract.
         unsafe { System.alloc(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        self.bytes.fetch_sub(layout.size(), Ordering::Relaxed);
         // SAFETY: the caller keeps the contract.
         unsafe { System.dealloc(pointer, layout) }
     }
