@@ -12,7 +12,7 @@
 
 use base::{Diagnostic, Result, codes};
 
-use crate::model::TextContext;
+use crate::model::{RUNS_OF_ROWS, TextContext};
 use crate::sample::greatest;
 
 /// The longest front, in tokens, by which places of a text are found to be alike.
@@ -21,20 +21,30 @@ const LONGEST_FRONT: usize = 6;
 /// The shortest.
 const SHORTEST_FRONT: usize = 2;
 
+/// How likely a guess is thought to be right at first.
+const FIRST_CHANCE: f64 = 0.7;
+
+/// How much of that the last guess decides.
+const LAST_COUNTS: f64 = 0.1;
+
 /// Guesses what follows.
 pub(crate) struct Guesser<'m> {
     /// The most tokens at once.
     most: usize,
-    /// How many are guessed next: more where guesses are right, fewer where they are wrong.
-    reach: usize,
+    /// What each further token adds to the time of a run, of what the first takes.
+    further: f64,
+    /// How likely a guess is right, by those that came before.
+    chance: f64,
+    /// What would have been guessed, where guesses did not seem to pay.
+    unsaid: Option<u32>,
     /// The text of the model that guesses, if one does.
     other: Option<TextContext<'m>>,
 }
 
 impl<'m> Guesser<'m> {
-    /// Guesses by what a text repeats.
-    pub(crate) fn of_repeats(most: usize) -> Guesser<'m> {
-        Guesser { most, reach: most, other: None }
+    /// Guesses by what a text repeats, for runs to which each further token adds so much time.
+    pub(crate) fn of_repeats(most: usize, further: f64) -> Guesser<'m> {
+        Guesser { most, further, chance: FIRST_CHANCE, unsaid: None, other: None }
     }
 
     /// Guesses by another model for a text of this one.
@@ -62,9 +72,18 @@ impl<'m> Guesser<'m> {
     /// # Errors
     /// Those of the model that guesses.
     pub(crate) fn guess(&mut self, text: &[u32], last: u32, most: usize) -> Result<Vec<u32>> {
-        let most = most.min(self.reach);
-        let Some(other) = &mut self.other else { return Ok(repeated(text, last, most)) };
-        let mut guesses = Vec::new();
+        if let Some(unsaid) = self.unsaid.take() {
+            self.learn_of_one(unsaid == last);
+        }
+        let reach = self.reach(most);
+        let Some(other) = &mut self.other else {
+            let mut guesses = repeated(text, last, reach.max(1).min(most));
+            if reach == 0 {
+                self.unsaid = guesses.pop();
+            }
+            return Ok(guesses);
+        };
+        let (mut guesses, most) = (Vec::new(), reach);
         // The smaller model may have less room.
         if most == 0 || text.len() + most >= other.tokens().len() + other.room() {
             return Ok(guesses);
@@ -82,16 +101,32 @@ impl<'m> Guesser<'m> {
         Ok(guesses)
     }
 
-    /// Learns how many guesses of a run were right. Runs that are one token longer than guesses
-    /// are a power of two, so the reach is one less than that.
+    /// How many guesses bring the most tokens in a time; none where a token alone does. A model
+    /// that guesses is asked in any case.
+    fn reach(&self, most: usize) -> usize {
+        let most = most.min(self.most);
+        let mut best = (if self.other.is_some() { 0.0 } else { 1.0 }, 0);
+        for run in RUNS_OF_ROWS.into_iter().skip(1).take_while(|run| run / 2 <= most) {
+            let guesses = most.min(run - 1);
+            // The token itself, and each guess in front of which all are right.
+            let tokens: f64 = (0..=guesses as i32).map(|right| self.chance.powi(right)).sum();
+            let rate = tokens / (1.0 + self.further * (run - 1) as f64);
+            if rate > best.0 {
+                best = (rate, guesses);
+            }
+        }
+        best.1
+    }
+
+    /// Learns how many guesses of a run were right, the first wrong one behind them.
     pub(crate) fn learn(&mut self, guessed: usize, right: usize) {
-        let next = match guessed {
-            0 => return,
-            _ if right == guessed => 2 * self.reach + 1,
-            _ if 2 * right < guessed => self.reach / 2,
-            _ => self.reach,
-        };
-        self.reach = next.clamp(1, self.most);
+        for guess in 0..guessed.min(right + 1) {
+            self.learn_of_one(guess < right);
+        }
+    }
+
+    fn learn_of_one(&mut self, is_right: bool) {
+        self.chance += LAST_COUNTS * (f64::from(u8::from(is_right)) - self.chance);
     }
 }
 
@@ -125,7 +160,7 @@ fn repeated(text: &[u32], last: u32, most: usize) -> Vec<u32> {
 
 #[cfg(test)]
 mod tests {
-    use super::repeated;
+    use super::{Guesser, repeated};
 
     #[test]
     fn what_followed_is_guessed() {
@@ -134,5 +169,56 @@ mod tests {
         assert_eq!(repeated(&[1, 1, 1], 1, 3), [1, 1, 1]);
         assert_eq!(repeated(&[3, 2, 4, 1], 2, 3), [0; 0]);
         assert_eq!(repeated(&[], 2, 3), [0; 0]);
+    }
+
+    /// How many tokens of a text are guessed, and how many of those are right.
+    fn guessed(guesser: &mut Guesser<'_>, next: impl Fn(usize) -> u32) -> (usize, usize) {
+        let mut text: Vec<u32> = (0..12).map(&next).collect();
+        let (mut guessed, mut right) = (0, 0);
+        while text.len() < 300 {
+            let last = text.pop().expect("a token");
+            let guesses = guesser.guess(&text, last, 300).expect("no model to fail");
+            text.push(last);
+            let so_far = text.len();
+            let are_right = guesses.iter().enumerate();
+            let count = are_right.take_while(|(at, own)| next(so_far + at) == **own).count();
+            text.extend((so_far..=so_far + count).map(&next));
+            guesser.learn(guesses.len(), count);
+            (guessed, right) = (guessed + guesses.len(), right + count);
+        }
+        (guessed, right)
+    }
+
+    #[test]
+    fn only_what_pays_is_guessed() {
+        let repeats = |at: usize| at as u32 % 4;
+        // Two tokens repeat, and what follows them never does.
+        let deceives = |at: usize| if at % 3 == 2 { at as u32 } else { at as u32 % 3 };
+        // A token beside another is free, takes half the time of one, or all of it.
+        for (further, least_right, most_wrong) in [(0.0, 200, 300), (0.5, 200, 10), (1.0, 0, 0)] {
+            let mut guesser = Guesser::of_repeats(7, further);
+            let (all, right) = guessed(&mut guesser, repeats);
+            assert!(right == all && right >= least_right, "{right} of {all}");
+            let mut guesser = Guesser::of_repeats(7, further);
+            let (wrong, _) = guessed(&mut guesser, deceives);
+            assert!(wrong <= most_wrong, "{wrong} guesses for nothing");
+        }
+        // Guesses that do not seem to pay are thought of, so they are made again once they would.
+        let mut guesser = Guesser::of_repeats(7, 0.5);
+        guessed(&mut guesser, deceives);
+        assert_eq!(guesser.reach(7), 0);
+        let (_, right) = guessed(&mut guesser, repeats);
+        assert!(right > 100, "{right}");
+    }
+
+    #[test]
+    fn guesses_fill_runs() {
+        let mut guesser = Guesser::of_repeats(5, 0.0);
+        assert_eq!(guesser.reach(300), 5);
+        assert_eq!([guesser.reach(0), guesser.reach(1), guesser.reach(2)], [0, 1, 2]);
+        guesser.further = 0.45;
+        assert_eq!(guesser.reach(5), 1);
+        guesser.chance = 0.95;
+        assert_eq!(guesser.reach(5), 3);
     }
 }

@@ -18,7 +18,7 @@ use crate::tokenizer::TextTokenizer;
 const RUNS: [usize; 3] = [1, 16, 128];
 
 /// How many tokens a run takes behind each of which logits are asked for.
-const RUNS_OF_ROWS: [usize; 6] = [1, 2, 4, 8, 16, 128];
+pub(crate) const RUNS_OF_ROWS: [usize; 6] = [1, 2, 4, 8, 16, 128];
 
 /// Tokens up to this many are run one by one: what reads a whole prompt at once is compiled for
 /// longer ones.
@@ -204,6 +204,16 @@ impl LanguageModel {
     /// The model as it was read, and the options that it was compiled with.
     pub(crate) fn parts(&self) -> (&DecoderModel, &Options) {
         (&self.model, &self.options)
+    }
+
+    /// What each further token adds to the time of a run, of what the first takes, as measured
+    /// (`docs/language-models.md`): where a product of bytes is one instruction, runs wait for
+    /// memory; elsewhere for products.
+    pub(crate) fn further_token(&self) -> f64 {
+        match self.options.target.resolve().is_ok_and(|target| target.prefers_bytes()) {
+            true => 0.07,
+            false => 0.45,
+        }
     }
 
     /// How many tokens the model was made for.

@@ -127,7 +127,8 @@ impl<'m> TextGeneration<'m> {
             most: options.tokens,
             sampler: Sampler::new(options.sampler.clone()),
             waiting: prompt.to_vec(),
-            guesser: (options.guesses > 0).then(|| Guesser::of_repeats(options.guesses)),
+            guesser: (options.guesses > 0)
+                .then(|| Guesser::of_repeats(options.guesses, context.model().further_token())),
             #[cfg(feature = "grammar")]
             grammar: options.grammar.as_ref().map(|grammar| grammar.begin()),
             settled: Settled::new(&options.stops),

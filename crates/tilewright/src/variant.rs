@@ -118,6 +118,8 @@ impl Variant {
             ..Request::new(own, &setup_symbols, Role::Setup, (target, options))
         })?;
         let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
+        // `setup` fills it from its beginning to its end, and would wait for page after page.
+        constants.populate([]);
         run_setup(&setup, constants.bytes_mut(), &model.options)?;
         let plan = Plan::of(&front);
         Ok(Variant {
