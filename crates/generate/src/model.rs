@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{DType, Tensor};
 use tilewright::compiled::{DecoderModel, EngineSource, PAGE_PLACES, Source, compile_source};
-use tilewright::{Executable, ModelState, Options};
+use tilewright::{Activations, Executable, ModelState, Options};
 
 use crate::together::Together;
 use crate::tokenizer::TextTokenizer;
@@ -208,11 +208,13 @@ impl LanguageModel {
 
     /// What each further token adds to the time of a run, of what the first takes, as measured
     /// (`docs/language-models.md`): where a product of bytes is one instruction, runs wait for
-    /// memory; elsewhere for products.
+    /// memory; elsewhere for products, of which a float takes three.
     pub(crate) fn further_token(&self) -> f64 {
-        match self.options.target.resolve().is_ok_and(|target| target.prefers_bytes()) {
-            true => 0.07,
-            false => 0.45,
+        let is_quick = self.options.target.resolve().is_ok_and(|target| target.prefers_bytes());
+        match self.options.activations {
+            _ if is_quick => 0.07,
+            Activations::Int8 => 0.2,
+            Activations::AsGiven => 0.55,
         }
     }
 

@@ -116,12 +116,37 @@ unsafe fn along<T: Copy>(axes: &[Axis], from: *const T, to: *mut T) {
                     to.add(index).write_unaligned(element);
                 }
             }
+            // A run of few bytes is one element, wherever it lies.
+            ([Axis { extent, from: 1, to: 1 }], ..)
+                if [2, 4, 8, 16].contains(&(extent * size_of::<T>())) =>
+            {
+                match extent * size_of::<T>() {
+                    2 => runs::<T, u16>(*axis, from, to),
+                    4 => runs::<T, u32>(*axis, from, to),
+                    8 => runs::<T, u64>(*axis, from, to),
+                    _ => runs::<T, u128>(*axis, from, to),
+                }
+            }
             _ => {
                 for index in 0..axis.extent {
                     let (from, to) = (from.add(index * axis.from), to.add(index * axis.to));
                     along(inner, from, to);
                 }
             }
+        }
+    }
+}
+
+/// Copies runs along an axis, each of as many bytes as an `R` has.
+///
+/// # Safety
+/// As for [`move_elements`].
+unsafe fn runs<T, R: Copy>(axis: Axis, from: *const T, to: *mut T) {
+    for index in 0..axis.extent {
+        // SAFETY: the run is within what is moved.
+        unsafe {
+            let run = from.add(index * axis.from).cast::<R>().read_unaligned();
+            to.add(index * axis.to).cast::<R>().write_unaligned(run);
         }
     }
 }
@@ -277,6 +302,15 @@ mod tests {
         check(&[]);
         check(&axes([(5, 2, 3)]));
         check(&axes([(4, 10, 8), (2, 5, 4), (4, 1, 1)]));
+    }
+
+    #[test]
+    fn short_runs_are_elements() {
+        for extent in [2, 4, 5, 8, 16] {
+            // Blocks of quantised weights to panels, and rows that lie closer than they are long.
+            check(&axes([(3, 400, 90), (5, 18, extent), (extent, 1, 1)]));
+            check(&axes([(7, 3, extent), (extent, 1, 1)]));
+        }
     }
 
     #[test]
