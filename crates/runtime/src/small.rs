@@ -6,8 +6,8 @@
 //!
 //! A block may be freed on another thread than it was made on. Lists that grow too long, and those
 //! of a thread that ends, go to a store that all threads take from, so memory that one thread frees
-//! is used again by others, and what is kept is bounded by what was in use at once and what the lists
-//! of threads hold.
+//! is used again by others, and what is kept is bounded by what was in use at once and what the
+//! lists of threads hold.
 //!
 //! Relies on the standard library's promise that an allocator may use `thread_local!`. Invariants:
 //! a block in a list of class `c` is `(c + 1) * GRAIN` bytes that nobody else uses; a
@@ -25,8 +25,9 @@ const GRAIN: usize = 16;
 const CLASSES: usize = 64;
 /// Bytes asked of the system at once.
 const CHUNK: usize = 64 * 1024;
-/// A thread's list of one size holds at most so many bytes before it goes to the store: of all sizes
-/// 2 MiB. A thread that frees what others have made fills its lists, and nobody takes from them.
+/// A thread's list of one size holds at most so many bytes before it goes to the store: of all
+/// sizes 2 MiB. A thread that frees what others have made fills its lists, and nobody takes from
+/// them.
 const MOST_LISTED: usize = 32 * 1024;
 
 /// The allocator; a program makes a static of it its `#[global_allocator]`.

@@ -1,5 +1,5 @@
-//! The system's allocator, watched: counting, for tests that nothing is allocated or kept, and bounded, for
-//! tests that nothing asks for memory out of proportion.
+//! The system's allocator, watched: counting, for tests that nothing is allocated or kept, and
+//! bounded, for tests that nothing asks for memory out of proportion.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
