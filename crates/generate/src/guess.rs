@@ -195,13 +195,14 @@ mod tests {
         // Two tokens repeat, and what follows them never does.
         let deceives = |at: usize| if at % 3 == 2 { at as u32 } else { at as u32 % 3 };
         // A token beside another is free, takes half the time of one, or all of it.
-        for (further, least_right, most_wrong) in [(0.0, 200, 300), (0.5, 200, 10), (1.0, 0, 0)] {
+        let cases = [(0.0, 200, 300..=2100), (0.5, 200, 1..=10), (1.0, 0, 0..=0)];
+        for (further, least_right, wrong_ones) in cases {
             let mut guesser = Guesser::of_repeats(7, further);
             let (all, right) = guessed(&mut guesser, repeats);
             assert!(right == all && right >= least_right, "{right} of {all}");
             let mut guesser = Guesser::of_repeats(7, further);
             let (wrong, _) = guessed(&mut guesser, deceives);
-            assert!(wrong <= most_wrong, "{wrong} guesses for nothing");
+            assert!(wrong_ones.contains(&wrong), "{wrong} guesses for nothing");
         }
         // Guesses that do not seem to pay are thought of, so they are made again once they would.
         let mut guesser = Guesser::of_repeats(7, 0.5);
