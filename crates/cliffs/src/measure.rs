@@ -96,7 +96,8 @@ impl Measurer {
         std::fs::write(&path, bytes(&model)?).map_err(|error| error.to_string())?;
         let input = Tensor::from_vec(&[1], vec![LONG]);
         for (name, output) in self.peers.load(&path, &input) {
-            let is_exact = |output: &Tensor| output.as_slice::<i64>().is_some_and(|own| *own == [-LONG]);
+            let is_exact =
+                |output: &Tensor| output.as_slice::<i64>().is_some_and(|own| *own == [-LONG]);
             if matches!(&output, Ok(Some(output)) if !is_exact(output)) {
                 self.narrow.insert(name);
             }

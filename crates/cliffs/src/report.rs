@@ -101,16 +101,16 @@ fn peers(text: &mut String, figures: &[(u64, &Figures)]) {
                     entry.models += 1;
                     entry.sum += (time.max(LEAST_RUN) / it.run.max(LEAST_RUN)).ln();
                 }
-                Err(reason) if reason == IN_FEWER_BITS => entry.in_fewer_bits += 1,
+                Err(reason) if reason == IN_FEWER_BITS => entry.narrow += 1,
                 Err(_) => entry.refused += 1,
             }
         }
     }
-    for (name, OfPeer { models, sum, refused, in_fewer_bits }) in names {
+    for (name, OfPeer { models, sum, refused, narrow }) in names {
         let mean = (sum / models.max(1) as f64).exp();
         _ = writeln!(
             text,
-            "  {name}: {mean:.3} of {models} models; it refused {refused}, {IN_FEWER_BITS} {in_fewer_bits}"
+            "  {name}: {mean:.3} of {models} models; it refused {refused}, {IN_FEWER_BITS} {narrow}"
         );
     }
 }
@@ -125,7 +125,7 @@ struct OfPeer {
     /// Models that it does not run.
     refused: usize,
     /// Models of 64 bits that it runs in fewer.
-    in_fewer_bits: usize,
+    narrow: usize,
 }
 
 fn kernels(text: &mut String, figures: &[(u64, &Figures)]) {

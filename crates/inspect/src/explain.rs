@@ -9,7 +9,7 @@ use base::{KernelId, Result};
 use runtime::{Profile, ProfileRow};
 use tensor::Value;
 use tilewright::Executable;
-use tilewright::compiled::{KernelInfo, Run, SegmentRun, Variant, run_of};
+use tilewright::compiled::{KernelInfo, SegmentRun, Variant, WholeRun, run_of};
 
 use crate::ceilings::Ceilings;
 
@@ -289,7 +289,7 @@ struct Measured {
     /// All of them.
     time_us: f64,
     /// The whole run, as it should be.
-    run: Run,
+    run: WholeRun,
 }
 
 /// How much of an explanation its text holds.

@@ -43,7 +43,7 @@ use module::Module;
 use program::{Program, Step};
 
 use schedule::{Schedule, Trace};
-use strategies::{Cost, Naive, Run, StrategyOptions};
+use strategies::{Cost, Naive, StrategyOptions, WholeRun};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
@@ -169,8 +169,8 @@ pub fn run_of<'a>(
     arena_bytes: u64,
     target: &Target,
     workers: usize,
-) -> Run {
-    let mut run = Run { bytes: arena_bytes, nanoseconds: 0.0 };
+) -> WholeRun {
+    let mut run = WholeRun { bytes: arena_bytes, nanoseconds: 0.0 };
     for (info, turns) in kernels {
         run.bytes += info.prior_bytes;
         run.nanoseconds += turns as f64 * info.cost.nanoseconds(target, workers);
@@ -218,7 +218,7 @@ pub struct KernelInfo {
 impl KernelInfo {
     /// What it should take in such a run.
     #[must_use]
-    pub fn cost_in(&self, run: &Run, target: &Target) -> Cost {
+    pub fn cost_in(&self, run: &WholeRun, target: &Target) -> Cost {
         self.cost.after(target, self.prior_bytes, run)
     }
 

@@ -47,7 +47,7 @@ const CALL: f64 = 60.0;
 
 /// A run of a program, as one of its kernels sees it: what passes by before its turn comes again.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Run {
+pub struct WholeRun {
     /// Bytes that it touches.
     pub bytes: u64,
     /// How long it takes.
@@ -104,7 +104,7 @@ impl Cost {
     /// caches by such a run before. They come while the kernel's own accesses are under way, and
     /// what those bring from as far is not brought again.
     #[must_use]
-    pub fn after(self, target: &Target, prior: u64, run: &Run) -> Cost {
+    pub fn after(self, target: &Target, prior: u64, run: &WholeRun) -> Cost {
         let machine = &target.machine;
         let stream = machine.stream_bytes_per_ns / machine.cycles_per_ns;
         let a_byte = match run.bytes as f64 {

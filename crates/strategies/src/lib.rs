@@ -39,7 +39,7 @@ mod sums;
 mod tile;
 mod vectors;
 
-pub use cost::{Cost, Run};
+pub use cost::{Cost, WholeRun};
 pub use naive::{Naive, Nest, Producer, ProducerKind, WORTH_CODE};
 pub use point::{Chosen, Point};
 pub use roofline::{Roofline, at_once};

@@ -246,5 +246,5 @@ pub mod compiled {
     #[cfg(feature = "stablehlo")]
     pub use import_stablehlo::PortSplit;
     pub use lower::{KernelInfo, KernelSource, RegionFunction, Role, run_of};
-    pub use strategies::{Candidate, Run, candidates};
+    pub use strategies::{Candidate, WholeRun, candidates};
 }

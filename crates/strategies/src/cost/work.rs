@@ -359,8 +359,8 @@ impl Walk<'_> {
     /// is a number.
     fn function(&self, function: ScalarFunction, bounds: bool, instances: f64) -> Work {
         use ScalarFunction::{
-            Add, Ceil, Eq, Floor, FusedMultiplyAdd, Ge, Gt, Le, Lt, Mul, Ne, Round, Select, Shl, Shr,
-            Sub, Trunc,
+            Add, Ceil, Eq, Floor, FusedMultiplyAdd, Ge, Gt, Le, Lt, Mul, Ne, Round, Select, Shl,
+            Shr, Sub, Trunc,
         };
         let latency = f64::from(self.target.machine.fma_latency);
         let mut work = Work { latency, ..Work::default() };
