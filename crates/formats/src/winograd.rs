@@ -67,6 +67,9 @@ pub(crate) fn apply(
     let forms = Forms::of(&contraction, &problem, target);
     let choice = forms.choose(Direct::Long, price);
     messages.push(choice.message.clone());
+    if choice.outputs.iter().all(|outputs| *outputs == 1) {
+        return Ok(None);
+    }
     if !choice.pays && wanted != Winograd::Always {
         return Ok(None);
     }

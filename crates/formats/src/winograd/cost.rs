@@ -174,8 +174,15 @@ impl Forms {
 
     /// The cheapest outputs a tile, and whether they pay.
     pub(super) fn choose(&self, against: Direct, price: PriceOfGrowth) -> Choice {
-        let none = Form { outputs: vec![1; self.windows], nanoseconds: f64::INFINITY, bytes: 0.0 };
-        let (form, pays) = self.cheapest(against, price).unwrap_or((&none, false));
+        let Some((form, pays)) = self.cheapest(against, price) else {
+            let message =
+                "no winograd: its integers fit no transforms, or are not multiplied in pairs";
+            return Choice {
+                outputs: vec![1; self.windows],
+                pays: false,
+                message: message.to_owned(),
+            };
+        };
         let names: Vec<String> = form.outputs.iter().map(i64::to_string).collect();
         let message = format!(
             "{}winograd F({}): predicted {:.1} us, and {:.1} MB of filter for {:.1}; \
