@@ -124,7 +124,8 @@ impl Numbers {
         };
         let largest = |(least, most): Range| least.unsigned_abs().max(most.unsigned_abs());
         let product = u128::from(largest(data)) * u128::from(largest(filter));
-        let sum = product * u128::from(terms.unsigned_abs()) << scale(transforms).trailing_zeros();
+        let sum = product * u128::from(terms.unsigned_abs());
+        let sum = sum << scale(transforms).trailing_zeros();
         short(after(data, &|transforms| cook_toom::product(&transforms.input)))
             && short(after(filter, &|transforms| transforms.filter.clone()))
             && sum <= i32::MAX as u128

@@ -83,11 +83,11 @@ impl Problem {
             return Err(None);
         }
         let is_tap = |axis| problem.windows.iter().any(|window| window.tap == axis);
-        let summed = (space.parallel..space.extents.len()).filter(|&axis| !is_tap(axis));
+        let mut summed = (space.parallel..space.extents.len()).filter(|&axis| !is_tap(axis));
         if !summed.clone().any(|axis| !space.extents[axis].is_one()) {
             return refuse("nothing but the window is summed");
         }
-        let innermost = summed.last().map(|axis| &space.extents[axis]);
+        let innermost = summed.next_back().map(|axis| &space.extents[axis]);
         if numbers != Numbers::Floats && !innermost.is_some_and(|it| it.divisible_by(PAIR)) {
             return refuse("its integers are in no pairs");
         }
