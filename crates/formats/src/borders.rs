@@ -249,7 +249,8 @@ fn nanoseconds(space: &IterationSpace, data: usize, target: &Target) -> f64 {
     let shared = (0..space.parallel).filter(|&axis| reads(data, axis) && reads(1 - data, axis));
     let count: i64 = shared.map(extent).product();
     let depth: i64 = (space.parallel..space.extents.len()).map(extent).product();
-    let cycles = Products { rows, columns, depth, count, bytes: 4 }.cycles(target);
+    let products = Products { rows, columns, depth, count, bytes: 4, instruction: None };
+    let cycles = products.cycles(target);
     let bytes = (count * depth * columns * 4) as f64;
     (cycles / target.machine.cycles_per_ns).max(bytes / target.machine.stream_bytes_per_ns)
 }

@@ -9,8 +9,8 @@
 //! is computed at run time is packed where its vector axis is not contiguous, or where the product
 //! reads it often enough to repay the copy, or where the copy puts short elements in tuples.
 
-use backend::Target;
 use backend::tile::{Area, best_tile, copies_panels};
+use backend::{InstructionCost, Target};
 use base::Id;
 use graph::{Built, FunctionBuilder, IterationSpace, Node, Op};
 use sym::{Expr, SymbolId};
@@ -332,6 +332,8 @@ pub(super) struct Products {
     pub(super) depth: i64,
     pub(super) count: i64,
     pub(super) bytes: u32,
+    /// What takes a step of the sums, if it is not a multiply-add.
+    pub(super) instruction: Option<InstructionCost>,
 }
 
 impl Products {
@@ -345,9 +347,9 @@ impl Products {
 
     /// Cycles with the columns in panels.
     pub(super) fn cycles(&self, target: &Target) -> f64 {
-        let Products { rows, columns, depth, count: shared, .. } = *self;
+        let Products { rows, columns, depth, count: shared, instruction, .. } = *self;
         let lanes = self.lanes(target);
-        let area = Area { rows, columns, lanes, depth, shared, ..Area::default() };
+        let area = Area { rows, columns, lanes, depth, shared, instruction, ..Area::default() };
         let vectors = self.panel(target) / lanes;
         best_tile(target, &area, Some(vectors)).cycles(target, &area) * shared as f64
     }

@@ -12,6 +12,9 @@ use tensor::{DType, ScalarFunction};
 /// tensor and its product.
 const MOST_STEPS: usize = 32;
 
+/// The largest magnitude of a number whose range is known beside others.
+const MOST_OF_RANGE: i64 = 1 << 8;
+
 /// Elements of a table of numbers that integers stand for, at most.
 const MOST_OF_TABLE: usize = 256;
 
@@ -293,24 +296,46 @@ pub(crate) fn shift(from: DType, to: DType) -> i64 {
     }
 }
 
-/// The range of the integers that a value is, in a type of floats.
+/// The range of the integers that a value is, in a type that holds them.
 pub(crate) fn range(function: &Function, value: ValueId) -> Option<(i64, i64)> {
+    range_behind(function, value, MOST_STEPS)
+}
+
+/// The same, through so many nodes.
+fn range_behind(function: &Function, value: ValueId, steps: usize) -> Option<(i64, i64)> {
+    let steps = steps.checked_sub(1)?;
+    let range = |function, value| range_behind(function, value, steps);
     let (id, _) = function.producer(value)?;
     let node = &function.nodes[id];
+    if let Op::Literal(number) = &node.op
+        && let (1, Some(number)) = (number.len(), number.scalars().next())
+    {
+        let number = number.as_f64();
+        let is_short = number.fract() == 0.0 && number.abs() <= MOST_OF_RANGE as f64;
+        return is_short.then_some((number as i64, number as i64));
+    }
     let inner = *node.operands.first()?;
     let dtype = function.ty(inner).as_tensor()?.dtype;
     match &node.op {
-        Op::Map { function: ScalarFunction::Cast, .. } if dtype.is_integer() => {
+        Op::Map { function: ScalarFunction::Sub, dtype } => {
+            let [one, other] = [range(function, inner)?, range(function, node.operands[1])?];
+            held((one.0 - other.1, one.1 - other.0), *dtype)
+        }
+        Op::Map { function: ScalarFunction::Cast, dtype: to } if dtype.is_integer() => {
             let (low, high) = dtype.integer_range()?;
             let masked = range(function, inner);
-            Some(masked.unwrap_or((i64::try_from(low).ok()?, i64::try_from(high).ok()?)))
+            held(masked.unwrap_or((i64::try_from(low).ok()?, i64::try_from(high).ok()?)), *to)
         }
         Op::Map { function: ScalarFunction::And, .. } => {
             let mask = function.literal(splat(function, node.operands[1])?)?;
             let most = mask.scalars().next()?.as_f64() as i64;
             (most >= 0).then_some((0, most))
         }
-        Op::Reshape { .. } | Op::Transpose { .. } => range(function, inner),
+        Op::Reshape { .. } | Op::Transpose { .. } | Op::Broadcast { .. } => range(function, inner),
+        Op::Pad { .. } => {
+            let [one, other] = [range(function, inner)?, range(function, node.operands[1])?];
+            Some((one.0.min(other.0), one.1.max(other.1)))
+        }
         Op::Gather { .. } => {
             let table = function.literal(inner)?;
             let elements: Vec<i64> = table.scalars().map(|it| it.as_f64() as i64).collect();
@@ -318,6 +343,15 @@ pub(crate) fn range(function: &Function, value: ValueId) -> Option<(i64, i64)> {
         }
         _ => None,
     }
+}
+
+/// A range, if a type holds all of it: what wraps is elsewhere.
+fn held((low, high): (i64, i64), dtype: DType) -> Option<(i64, i64)> {
+    let holds = match dtype.integer_range() {
+        Some((least, most)) => least <= low.into() && i128::from(high) <= most,
+        None => dtype.is_float() && low >= -MOST_OF_RANGE && high <= MOST_OF_RANGE,
+    };
+    holds.then_some((low, high))
 }
 
 /// The value of rank 0 that a value repeats.

@@ -26,6 +26,7 @@
 mod budget;
 mod cook_toom;
 mod cost;
+mod numbers;
 mod problem;
 mod rational;
 
@@ -37,11 +38,12 @@ use tensor::{DType, Scalar, Tensor};
 
 use crate::contraction::{Contraction, Phases};
 use crate::options::Winograd;
-use crate::{merge, panels};
+use crate::{merge, panels, tuples};
 pub(crate) use budget::price_of_growth;
 use cook_toom::{Matrix, Transforms};
 pub(crate) use cost::PriceOfGrowth;
 use cost::{Direct, Forms};
+use numbers::Elements;
 use problem::{Problem, Window};
 
 /// Rewrites the contraction if it has the form and that pays; the value in its place.
@@ -53,8 +55,8 @@ pub(crate) fn apply(
     wanted: Winograd,
     messages: &mut Vec<String>,
 ) -> Built<Option<ValueId>> {
-    let types = types(&contraction, builder)?;
-    let mut problem = match Problem::find(&contraction, types) {
+    let elements = elements(&contraction, builder)?;
+    let mut problem = match Problem::find(&contraction, elements) {
         Ok(problem) => problem,
         Err(None) => return Ok(None),
         Err(Some(reason)) => {
@@ -65,11 +67,14 @@ pub(crate) fn apply(
     let forms = Forms::of(&contraction, &problem, target);
     let choice = forms.choose(Direct::Long, price);
     messages.push(choice.message.clone());
+    if choice.outputs.iter().all(|outputs| *outputs == 1) {
+        return Ok(None);
+    }
     if !choice.pays && wanted != Winograd::Always {
         return Ok(None);
     }
     if split_phases(&mut contraction, builder, &problem, &choice.outputs)? {
-        let found = Problem::find(&contraction, types);
+        let found = Problem::find(&contraction, elements);
         problem = found.map_err(|reason| reason.unwrap_or_else(|| "no window is left".into()))?;
     }
     let is_cut = |outputs: &&i64| **outputs > 1;
@@ -86,8 +91,9 @@ pub(crate) fn apply(
         .windows
         .iter()
         .zip(&outputs)
-        .map(|(window, &outputs)| cook_toom::transforms(outputs as usize, window.taps as usize))
-        .collect();
+        .map(|(window, &outputs)| problem.numbers.transforms(outputs, window.taps))
+        .collect::<Option<_>>()
+        .ok_or("there are no transforms of so many outputs")?;
     let product = emitter.product(&transforms, target, messages)?;
     let value = emitter.result(product, &transforms)?;
     contraction.restored(builder, value).map(Some)
@@ -123,7 +129,7 @@ pub(crate) fn pays(
     target: &Target,
     price: PriceOfGrowth,
 ) -> Built<bool> {
-    let Ok(problem) = Problem::find(contraction, types(contraction, builder)?) else {
+    let Ok(problem) = Problem::find(contraction, elements(contraction, builder)?) else {
         return Ok(false);
     };
     Ok(Forms::of(contraction, &problem, target).choose(Direct::Long, price).pays)
@@ -141,16 +147,17 @@ pub(crate) fn filtering_beats_short(
     price: PriceOfGrowth,
 ) -> Built<Option<String>> {
     let contraction = &Contraction::new(space, operands, DType::F32, DType::F32);
-    let Ok(problem) = Problem::find(contraction, types(contraction, builder)?) else {
+    let Ok(problem) = Problem::find(contraction, elements(contraction, builder)?) else {
         return Ok(None);
     };
     let choice = Forms::of(contraction, &problem, target).choose(Direct::Short, price);
     Ok(choice.pays.then_some(choice.message))
 }
 
-/// The element types of both operands.
-fn types(contraction: &Contraction, builder: &FunctionBuilder) -> Built<[DType; 2]> {
-    let [lhs, rhs] = contraction.operands.map(|operand| builder.dtype(operand.value));
+/// What is known of the elements of both operands.
+fn elements(contraction: &Contraction, builder: &FunctionBuilder) -> Built<[Elements; 2]> {
+    let of = |value| Elements::of(builder.function(), value).ok_or("an operand is no tensor");
+    let [lhs, rhs] = contraction.operands.map(|operand| of(operand.value));
     Ok([lhs?, rhs?])
 }
 
@@ -209,11 +216,13 @@ impl Emitter<'_> {
         let space = IterationSpace { extents, parallel, operands };
         let reversed = matrix.iter().flat_map(|row| row.iter().rev());
         let mut entries: Vec<f32> = reversed.map(|entry| entry.to_f64() as f32).collect();
+        let sum = self.problem.numbers.sum();
         if base::fault::is_seeded("formats.winograd") {
-            entries[1] += 0.5;
+            entries[1] += if sum.is_float() { 0.5 } else { 1.0 };
         }
-        let literal = self.builder.literal(Tensor::from_vec(&[rows, columns], entries));
-        self.builder.contract(space, literal, value, DType::F32, DType::F32)
+        let entries = Tensor::from_vec(&[rows, columns], entries).cast(sum);
+        let literal = self.builder.literal(entries);
+        self.builder.contract(space, literal, value, sum, sum)
     }
 
     /// Number of tiles along a window.
@@ -241,9 +250,11 @@ impl Emitter<'_> {
             let at = window.data_axis;
             high[at] = Expr::max(&(needed - &shape[at]), &Expr::ZERO);
         }
-        let zero = self.builder.literal(Tensor::scalar(Scalar::zero(DType::F32)));
+        let numbers = self.problem.numbers;
+        let zero = self.builder.literal(Tensor::scalar(Scalar::zero(numbers.operand())));
         let rank = shape.len();
         value = self.builder.pad(value, zero, &vec![Expr::ZERO; rank], &high, &vec![0; rank])?;
+        value = self.builder.cast(value, numbers.sum())?;
         for (done, number) in (0..self.problem.windows.len()).rev().enumerate() {
             let tiles = self.tiles(number);
             let axis = self.problem.windows[number].data_axis;
@@ -255,18 +266,20 @@ impl Emitter<'_> {
                 value = self.applied(matrix, value, 0, None, 0)?;
             }
         }
-        Ok(value)
+        self.builder.cast(value, numbers.operand())
     }
 
     /// `U` of a filter with the taps where the product has the entries.
     fn filter(&mut self, mut value: ValueId, index: &[Expr], transforms: &[&Transforms]) -> Built {
+        let numbers = self.problem.numbers;
+        value = self.builder.cast(value, numbers.sum())?;
         for (number, transforms) in transforms.iter().enumerate().rev() {
             let entry = IterationSpace::axis(number);
             let axis = index.iter().position(|index| *index == entry);
             let axis = axis.ok_or("the product's filter does not have the entries as an axis")?;
             value = self.applied(&transforms.filter, value, axis, None, axis)?;
         }
-        Ok(value)
+        self.builder.cast(value, numbers.operand())
     }
 
     /// Taps in the order of the windows, then reduced axes, then axes of the result.
@@ -341,12 +354,14 @@ impl Emitter<'_> {
         let space = IterationSpace { extents, parallel, operands };
         let taps = self.builder.transpose(self.contraction.operands[own].value, &order)?;
         let operands = [(data, false), (taps, true)];
-        let mut product = Contraction::new(&space, operands, DType::F32, DType::F32);
+        let sum = self.problem.numbers.sum();
+        let mut product = Contraction::new(&space, operands, sum, sum);
         merge::apply(&mut product, self.builder, messages)?;
         panels::apply(&mut product, self.builder, target, messages)?;
         let index = &product.space.operands[1];
         product.operands[1].value = self.filter(product.operands[1].value, index, transforms)?;
         merge::apply(&mut product, self.builder, messages)?;
+        tuples::apply(&mut product, self.builder, target, messages)?;
         product.finish(self.builder)
     }
 
@@ -373,6 +388,7 @@ impl Emitter<'_> {
             None => space.extents[axis].clone(),
         });
         let whole: Vec<Expr> = whole.collect();
+        value = self.problem.numbers.unscaled(self.builder, value, transforms)?;
         value = self.builder.reshape(value, &whole)?;
         let (starts, steps) = (vec![Expr::ZERO; whole.len()], vec![1; whole.len()]);
         self.builder.slice(value, &starts, &steps, &space.extents[..space.parallel])

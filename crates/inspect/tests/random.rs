@@ -390,7 +390,7 @@ fn convolutions_of_bytes_in_machine_code() {
     let cases = (elements, 0u32..8, extents, windows, frame, 1i64..80);
     counted(config(40), 0.6, cases, |(elements, kind, extents, windows, frame, columns)| {
         match convolution(elements, kind == 0, extents, windows, frame, columns) {
-            Some(sample) => check(&sample, wrong_in_direct_sums),
+            Some(sample) => check(&sample, wrong_in_machine_code),
             None => Ok(false),
         }
     });

@@ -49,7 +49,7 @@ pub(crate) struct Term {
 }
 
 impl<'a> Combination<'a> {
-    /// A node as a combination, if it is one: floats of one type, a literal each of whose axes is
+    /// A node as a combination, if it is one: numbers of one type, a literal each of whose axes is
     /// one of the space, among them all that are summed.
     pub(crate) fn of(function: &'a Function, node: NodeId) -> Option<Combination<'a>> {
         let data = &function.nodes[node];
@@ -59,8 +59,8 @@ impl<'a> Combination<'a> {
         let (value, operand) = (data.operands[1 - own], 1 - own);
         let literal = function.literal(data.operands[own])?;
         let same = function.ty(value).as_tensor().is_some_and(|ty| ty.dtype == *dtype);
-        let float = matches!(dtype, DType::F32 | DType::F64);
-        if !float || !same || accumulator != dtype || literal.dtype() != *dtype {
+        let fits = matches!(dtype, DType::F32 | DType::F64 | DType::I32);
+        if !fits || !same || accumulator != dtype || literal.dtype() != *dtype {
             return None;
         }
         let factors = &space.operands[own];

@@ -12,6 +12,7 @@ use base::Id;
 use graph::{Function, Op, ValueId};
 
 use super::cost::{Forms, PriceOfGrowth};
+use super::numbers::Elements;
 use super::problem::Problem;
 use crate::contraction::Contraction;
 
@@ -59,13 +60,13 @@ pub(crate) fn price_of_growth(function: &Function, target: &Target) -> PriceOfGr
 /// The forms of all contractions that minimal filtering could rewrite.
 fn forms(function: &Function, target: &Target) -> Vec<Forms> {
     let constants = function.constant_values();
-    let dtype = |value: ValueId| function.ty(value).as_tensor().map(|ty| ty.dtype);
+    let elements = |value: ValueId| Elements::of(function, value);
     let mut found = Vec::new();
     for id in function.nodes_in_order() {
         let node = &function.nodes[id];
         let Op::Contract { space, accumulator, dtype: result } = &node.op else { continue };
         let operands = [node.operands[0], node.operands[1]];
-        let [Some(lhs), Some(rhs)] = operands.map(dtype) else { continue };
+        let [Some(lhs), Some(rhs)] = operands.map(elements) else { continue };
         let operands = operands.map(|value| (value, constants.contains(value)));
         let contraction = Contraction::new(space, operands, *accumulator, *result);
         if let Ok(problem) = Problem::find(&contraction, [lhs, rhs]) {

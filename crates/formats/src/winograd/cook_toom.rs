@@ -18,7 +18,8 @@
 
 use std::sync::OnceLock;
 
-use super::rational::Rational;
+use super::rational;
+pub(super) use super::rational::Rational;
 
 /// A matrix by rows.
 pub(super) type Matrix = Vec<Vec<Rational>>;
@@ -48,7 +49,12 @@ pub(super) struct Transforms {
     pub(super) output: Vec<Matrix>,
     /// Operations of the input's transform and of the output's, written out.
     pub(super) additions: [i64; 2],
+    /// How many times what it should be they make a result: once, but for those of integers.
+    pub(super) scale: i64,
 }
+
+/// The finite points of transforms of integers.
+const INTEGERS: [i128; 5] = [0, 1, -1, 2, -2];
 
 /// One more than [`MOST_PRODUCTS`].
 const SIZES: usize = MOST_PRODUCTS as usize + 1;
@@ -60,13 +66,67 @@ const SIZES: usize = MOST_PRODUCTS as usize + 1;
 pub(super) fn transforms(outputs: usize, taps: usize) -> &'static Transforms {
     static KNOWN: [[OnceLock<Transforms>; SIZES]; SIZES] =
         [const { [const { OnceLock::new() }; SIZES] }; SIZES];
-    KNOWN[outputs][taps].get_or_init(|| make(outputs, taps))
+    KNOWN[outputs][taps].get_or_init(|| {
+        let points = POINTS[outputs + taps - 2].iter();
+        make(outputs, taps, points.map(|&(above, below)| Rational::new(above, below)).collect())
+    })
 }
 
-fn make(outputs: usize, taps: usize) -> Transforms {
+/// The matrices of F(m, r) of integers, if there are so many points; what they make are multiples.
+///
+/// # Panics
+/// If that takes more than [`MOST_PRODUCTS`].
+pub(super) fn of_integers(outputs: usize, taps: usize) -> Option<&'static Transforms> {
+    static KNOWN: [[OnceLock<Option<Transforms>>; SIZES]; SIZES] =
+        [const { [const { OnceLock::new() }; SIZES] }; SIZES];
+    let made = KNOWN[outputs][taps].get_or_init(|| {
+        let points = INTEGERS.get(..outputs + taps - 2)?;
+        let points = points.iter().map(|&point| Rational::new(point, 1)).collect();
+        let mut made = make(outputs, taps, points);
+        let entries = made.filter.iter().flatten();
+        let common = entries.fold(1, |all, entry| least_multiple(all, entry.denominator()));
+        for entry in made.filter.iter_mut().flatten() {
+            *entry = *entry * Rational::new(common, 1);
+        }
+        made.scale = i64::try_from(common).ok()?;
+        // A product and a sum are two operations, where floats have one for both.
+        for (count, factors) in made.additions.iter_mut().zip([&made.input, &made.output]) {
+            let entries = factors.iter().flatten().flatten();
+            let is_factor = |entry: &&Rational| {
+                entry.as_integer().is_some_and(|entry| entry.unsigned_abs() > 1)
+            };
+            *count += entries.filter(is_factor).count() as i64;
+        }
+        Some(made)
+    });
+    made.as_ref()
+}
+
+/// The least number that both divide.
+fn least_multiple(one: i128, other: i128) -> i128 {
+    one / rational::gcd(one, other) * other
+}
+
+/// The product of factors that are applied one after the other.
+pub(super) fn product(factors: &[Matrix]) -> Matrix {
+    let columns = factors[0][0].len();
+    let columns: Vec<Vec<Rational>> =
+        (0..columns).map(|column| applied(factors, unit(columns, column))).collect();
+    transpose(&columns)
+}
+
+/// What factors make of a vector.
+fn applied(factors: &[Matrix], vector: Vec<Rational>) -> Vec<Rational> {
+    factors.iter().fold(vector, |vector, matrix| {
+        let dot = |row: &Vec<Rational>| {
+            row.iter().zip(&vector).fold(Rational::ZERO, |sum, (&a, &b)| sum + a * b)
+        };
+        matrix.iter().map(dot).collect()
+    })
+}
+
+fn make(outputs: usize, taps: usize, points: Vec<Rational>) -> Transforms {
     let count = outputs + taps - 1;
-    let points: Vec<Rational> =
-        POINTS[count - 1].iter().map(|&(above, below)| Rational::new(above, below)).collect();
     let mut filter: Matrix = points.iter().map(|&point| powers(point, taps)).collect();
     filter.push(unit(taps, taps - 1));
     // By column: the powers of each point, then of infinity.
@@ -88,7 +148,7 @@ fn make(outputs: usize, taps: usize) -> Transforms {
     input.push(polynomial(points.iter().copied()));
     let (input, output) = (by_parts(input), transposed_parts(&evaluations));
     let additions = [&input, &output].map(|factors| factors.iter().map(additions).sum());
-    Transforms { filter, input, output, additions }
+    Transforms { filter, input, output, additions, scale: 1 }
 }
 
 /// Operations of a matrix times a vector, written out.
@@ -172,35 +232,41 @@ fn even_and_odd(one: &[Rational], two: &[Rational]) -> Option<(Vec<Rational>, Ve
 mod tests {
     use super::*;
 
-    fn apply(factors: &[Matrix], vector: Vec<Rational>) -> Vec<Rational> {
-        factors.iter().fold(vector, |vector, matrix| {
-            let dot = |row: &Vec<Rational>| {
-                row.iter().zip(&vector).fold(Rational::ZERO, |sum, (&a, &b)| sum + a * b)
-            };
-            matrix.iter().map(dot).collect()
-        })
+    /// A correlation is bilinear, so unit vectors show all of it.
+    fn check(transforms: &Transforms, outputs: usize, taps: usize) {
+        let count = outputs + taps - 1;
+        for tap in 0..taps {
+            for at in 0..count {
+                let filter = applied(std::slice::from_ref(&transforms.filter), unit(taps, tap));
+                let input = applied(&transforms.input, unit(count, at));
+                let product = filter.iter().zip(input).map(|(&a, b)| a * b).collect();
+                let made = applied(&transforms.output, product);
+                let one = |is_tap: bool| i128::from(is_tap) * i128::from(transforms.scale);
+                let expected: Vec<Rational> =
+                    (0..outputs).map(|i| Rational::new(one(i + tap == at), 1)).collect();
+                assert_eq!(made, expected, "F({outputs}, {taps})");
+            }
+        }
     }
 
-    /// A correlation is bilinear, so unit vectors show all of it.
     #[test]
     fn every_correlation_is_exact() {
         for outputs in 1..=6 {
             for taps in 1..=7 - outputs {
-                let transforms = transforms(outputs, taps);
-                let count = outputs + taps - 1;
-                for tap in 0..taps {
-                    for at in 0..count {
-                        let filter =
-                            apply(std::slice::from_ref(&transforms.filter), unit(taps, tap));
-                        let input = apply(&transforms.input, unit(count, at));
-                        let product = filter.iter().zip(input).map(|(&a, b)| a * b).collect();
-                        let made = apply(&transforms.output, product);
-                        let expected: Vec<Rational> = (0..outputs)
-                            .map(|i| Rational::new(i128::from(i + tap == at), 1))
-                            .collect();
-                        assert_eq!(made, expected, "F({outputs}, {taps})");
-                    }
-                }
+                check(transforms(outputs, taps), outputs, taps);
+            }
+        }
+    }
+
+    #[test]
+    fn those_of_integers_have_no_fractions() {
+        for outputs in 1..=6 {
+            for taps in 1..=7 - outputs {
+                let made = of_integers(outputs, taps).expect("enough points");
+                check(made, outputs, taps);
+                let factors = made.input.iter().chain(&made.output).chain([&made.filter]);
+                let mut entries = factors.flatten().flatten();
+                assert!(entries.all(|entry| entry.as_integer().is_some()), "F({outputs}, {taps})");
             }
         }
     }

@@ -10,7 +10,8 @@ use backend::Target;
 use backend::tile::div_ceil;
 use sym::Expr;
 
-use super::cook_toom::{self, MOST_PRODUCTS, Transforms};
+use super::cook_toom::{MOST_PRODUCTS, Transforms};
+use super::numbers::Numbers;
 use super::problem::Problem;
 use crate::contraction::Contraction;
 use crate::panels::Products;
@@ -75,6 +76,7 @@ struct Sizes {
     depth: i64,
     /// Whether the filter is transformed in each run.
     filters_anew: bool,
+    numbers: Numbers,
 }
 
 /// What minimal filtering is compared with.
@@ -107,10 +109,18 @@ struct Form {
 }
 
 impl Forms {
-    /// All of them, with their costs by the row that decides for a target.
+    /// All of them, with their costs: of floats by the row that decides for a target, of integers,
+    /// which have the same bits in any form, by its own.
     pub(super) fn of(contraction: &Contraction, problem: &Problem, target: &Target) -> Forms {
         let sizes = Sizes::of(contraction, problem);
-        let target = &target.deciding();
+        let deciding;
+        let target = match sizes.numbers {
+            Numbers::Floats => {
+                deciding = target.deciding();
+                &deciding
+            }
+            Numbers::Integers(_) => target,
+        };
         let form = |outputs: Vec<i64>| {
             let (nanoseconds, bytes) = filtered(&sizes, &outputs, target);
             Form { outputs, nanoseconds, bytes }
@@ -119,7 +129,7 @@ impl Forms {
             direct: direct(&sizes, target),
             filter_bytes: sizes.filter_bytes(),
             filters_anew: sizes.filters_anew,
-            filtered: candidates(&sizes).into_iter().map(form).collect(),
+            filtered: candidates(&sizes, target).into_iter().map(form).collect(),
             windows: sizes.taps.len(),
         }
     }
@@ -164,8 +174,15 @@ impl Forms {
 
     /// The cheapest outputs a tile, and whether they pay.
     pub(super) fn choose(&self, against: Direct, price: PriceOfGrowth) -> Choice {
-        let none = Form { outputs: vec![1; self.windows], nanoseconds: f64::INFINITY, bytes: 0.0 };
-        let (form, pays) = self.cheapest(against, price).unwrap_or((&none, false));
+        let Some((form, pays)) = self.cheapest(against, price) else {
+            let message =
+                "no winograd: its integers fit no transforms, or are not multiplied in pairs";
+            return Choice {
+                outputs: vec![1; self.windows],
+                pays: false,
+                message: message.to_owned(),
+            };
+        };
         let names: Vec<String> = form.outputs.iter().map(i64::to_string).collect();
         let message = format!(
             "{}winograd F({}): predicted {:.1} us, and {:.1} MB of filter for {:.1}; \
@@ -195,6 +212,7 @@ impl Sizes {
             columns: 1,
             depth: 1,
             filters_anew: !contraction.operands[1 - problem.data].constant,
+            numbers: problem.numbers,
         };
         for (axis, extent) in space.extents.iter().enumerate() {
             if windows.iter().any(|window| window.spatial == axis || window.tap == axis) {
@@ -215,12 +233,36 @@ impl Sizes {
     /// Bytes of the filter.
     fn filter_bytes(&self) -> f64 {
         let taps: i64 = self.taps.iter().product();
-        (self.shared * self.depth * taps * self.columns * 4) as f64
+        (self.shared * self.depth * taps * self.columns * self.numbers.operand_bytes()) as f64
+    }
+
+    /// Cycles of so many products of so many rows, of sums of so many terms.
+    fn products(&self, target: &Target, rows: i64, depth: i64, count: i64) -> f64 {
+        let (instruction, at_once) = match self.numbers.instruction(target) {
+            Some((cost, terms)) => (Some(cost), terms),
+            None => (None, 1),
+        };
+        let (columns, depth) = (self.columns, div_ceil(depth, at_once));
+        Products { rows, columns, depth, count, bytes: 4, instruction }.cycles(target)
+    }
+
+    /// The transforms of the windows that are cut into so many outputs each, with these and with
+    /// their taps; none where there are none, or they do not fit the numbers.
+    fn cut(&self, outputs: &[i64]) -> Option<Vec<(&'static Transforms, i64, i64)>> {
+        let windows = outputs.iter().copied().zip(self.taps.iter().copied());
+        let cut = windows.filter(|(outputs, _)| *outputs > 1);
+        let of = |(outputs, taps)| Some((self.numbers.transforms(outputs, taps)?, outputs, taps));
+        let found: Vec<_> = cut.map(of).collect::<Option<_>>()?;
+        let transforms: Vec<&Transforms> = found.iter().map(|(own, ..)| *own).collect();
+        self.numbers.allow(&transforms).then_some(found)
     }
 }
 
 /// All numbers of outputs along each window that are worth a thought: 1 leaves it as it is.
-fn candidates(sizes: &Sizes) -> Vec<Vec<i64>> {
+fn candidates(sizes: &Sizes, target: &Target) -> Vec<Vec<i64>> {
+    if sizes.numbers != Numbers::Floats && sizes.numbers.instruction(target).is_none() {
+        return Vec::new();
+    }
     let mut all = vec![Vec::new()];
     for (at, &taps) in sizes.taps.iter().enumerate() {
         let of_phase = div_ceil(sizes.spatial[at], sizes.dilations[at]);
@@ -233,6 +275,7 @@ fn candidates(sizes: &Sizes) -> Vec<Vec<i64>> {
         all = all.iter().flat_map(longer).collect();
     }
     all.retain(|outputs| outputs.iter().any(|outputs| *outputs > 1));
+    all.retain(|outputs| sizes.cut(outputs).is_some());
     all
 }
 
@@ -240,8 +283,7 @@ fn direct(sizes: &Sizes, target: &Target) -> f64 {
     let taps: i64 = sizes.taps.iter().product();
     let (last, others) = sizes.spatial.split_last().expect("there is a window");
     let count = others.iter().product::<i64>() * sizes.rows * sizes.shared;
-    let (rows, columns, depth) = (*last, sizes.columns, sizes.depth * taps);
-    let cycles = Products { rows, columns, depth, count, bytes: 4 }.cycles(target);
+    let cycles = sizes.products(target, *last, sizes.depth * taps, count);
     (cycles / target.machine.cycles_per_ns)
         .max(sizes.filter_bytes() / target.machine.stream_bytes_per_ns)
 }
@@ -254,28 +296,25 @@ fn filtered(sizes: &Sizes, outputs: &[i64], target: &Target) -> (f64, f64) {
         (extent, outputs, phases) => phases * div_ceil(div_ceil(extent, phases), outputs),
     };
     let rows = sizes.rows * (0..outputs.len()).map(tiles).product::<i64>();
-    let (cut, whole): (Vec<_>, Vec<_>) =
-        outputs.iter().copied().zip(sizes.taps.iter().copied()).partition(|(m, _)| *m > 1);
-    let points: Vec<i64> = cut.iter().map(|(m, r)| m + r - 1).collect();
+    let Some(cut) = sizes.cut(outputs) else { return (f64::INFINITY, 0.0) };
+    let points: Vec<i64> = cut.iter().map(|(_, m, r)| m + r - 1).collect();
     let entries = points.iter().product::<i64>() * sizes.shared;
-    let depth = sizes.depth * whole.iter().map(|(_, taps)| taps).product::<i64>();
-    let constants = (entries * depth * sizes.columns * 4) as f64;
-    let products = Products { rows, columns: sizes.columns, depth, count: entries, bytes: 4 };
-    let arithmetic = products.cycles(target) / target.machine.cycles_per_ns;
+    let whole = outputs.iter().zip(&sizes.taps).filter(|(outputs, _)| **outputs == 1);
+    let depth = sizes.depth * whole.map(|(_, taps)| taps).product::<i64>();
+    let bytes = sizes.numbers.operand_bytes();
+    let constants = (entries * depth * sizes.columns * bytes) as f64;
+    let arithmetic = sizes.products(target, rows, depth, entries) / target.machine.cycles_per_ns;
     let product = arithmetic.max(constants / target.machine.stream_bytes_per_ns);
 
     let lanes = i64::from(target.vector_bytes / 4);
-    let transforms: Vec<&Transforms> = cut
-        .iter()
-        .map(|&(outputs, taps)| cook_toom::transforms(outputs as usize, taps as usize))
-        .collect();
-    let taps: Vec<i64> = cut.iter().map(|(_, taps)| *taps).collect();
-    let outputs: Vec<i64> = cut.iter().map(|(outputs, _)| *outputs).collect();
+    let transforms: Vec<&Transforms> = cut.iter().map(|(own, ..)| *own).collect();
+    let taps: Vec<i64> = cut.iter().map(|(.., taps)| *taps).collect();
+    let outputs: Vec<i64> = cut.iter().map(|(_, outputs, _)| *outputs).collect();
     let (into, out_of) = operations(&transforms, &points, &outputs);
     let vectors = |channels: i64| (rows * sizes.shared * div_ceil(channels, lanes)) as f64;
     let cycles = vectors(sizes.depth) * into + vectors(sizes.columns) * out_of;
 
-    let bytes = (rows * entries * (sizes.depth + sizes.columns) * 4) as f64;
+    let bytes = (rows * entries * (sizes.depth * bytes + sizes.columns * 4)) as f64;
     let mut traffic = bytes * target.machine.cycles_to_hand_on(bytes);
     if sizes.filters_anew {
         let vectors = sizes.shared * depth * div_ceil(sizes.columns, lanes);

@@ -1,12 +1,11 @@
 //! The form of contraction that minimal filtering rewrites.
 
+use super::cook_toom::MOST_PRODUCTS;
+use super::numbers::{Elements, Numbers, PAIR};
+use crate::contraction::Contraction;
 use base::Id;
 use graph::IterationSpace;
 use sym::{Expr, SymbolId};
-use tensor::DType;
-
-use super::cook_toom::MOST_PRODUCTS;
-use crate::contraction::Contraction;
 
 /// An axis along which the data is read through a window.
 #[derive(Clone, Debug)]
@@ -28,13 +27,14 @@ pub(super) struct Problem {
     /// Which operand is read through windows.
     pub(super) data: usize,
     pub(super) windows: Vec<Window>,
+    pub(super) numbers: Numbers,
 }
 
 impl Problem {
     /// The form, or why it is another; without a reason where there is no window of stride 1.
     pub(super) fn find(
         contraction: &Contraction,
-        types: [DType; 2],
+        elements: [Elements; 2],
     ) -> Result<Problem, Option<String>> {
         let space = &contraction.space;
         let windows = [0, 1].map(|operand| windows(space, &space.operands[operand]));
@@ -44,13 +44,13 @@ impl Problem {
             _ => return Err(None),
         };
         let refuse = |reason: &str| Err(Some(reason.to_owned()));
-        let all_f32 = contraction.dtype == DType::F32
-            && contraction.accumulator == DType::F32
-            && types == [DType::F32; 2];
-        if !all_f32 {
-            return refuse("it is not of f32 throughout");
-        }
-        let mut problem = Problem { data, windows: Vec::new() };
+        let results = [contraction.dtype, contraction.accumulator];
+        let terms = space.extents[space.parallel..].iter().product::<Expr>().as_constant();
+        let ordered = [elements[data], elements[1 - data]];
+        let Some(numbers) = Numbers::of(results, ordered, terms) else {
+            return refuse("it is not of f32 throughout, nor of integers in pairs");
+        };
+        let mut problem = Problem { data, windows: Vec::new(), numbers };
         for Found { spatial, tap, data_axis, dilation } in found {
             if space.extents[tap].is_one() {
                 continue;
@@ -83,9 +83,13 @@ impl Problem {
             return Err(None);
         }
         let is_tap = |axis| problem.windows.iter().any(|window| window.tap == axis);
-        let summed = (space.parallel..space.extents.len()).filter(|&axis| !is_tap(axis));
+        let mut summed = (space.parallel..space.extents.len()).filter(|&axis| !is_tap(axis));
         if !summed.clone().any(|axis| !space.extents[axis].is_one()) {
             return refuse("nothing but the window is summed");
+        }
+        let innermost = summed.next_back().map(|axis| &space.extents[axis]);
+        if numbers != Numbers::Floats && !innermost.is_some_and(|it| it.divisible_by(PAIR)) {
+            return refuse("its integers are in no pairs");
         }
         Ok(problem)
     }

@@ -27,13 +27,24 @@ impl Rational {
         self.numerator == 0
     }
 
+    /// The integer that it is, if it is one.
+    pub(super) fn as_integer(self) -> Option<i64> {
+        (self.denominator == 1).then(|| i64::try_from(self.numerator).ok()).flatten()
+    }
+
+    /// Its denominator in lowest terms.
+    pub(super) fn denominator(self) -> i128 {
+        self.denominator
+    }
+
     /// The nearest f64.
     pub(super) fn to_f64(self) -> f64 {
         self.numerator as f64 / self.denominator as f64
     }
 }
 
-fn gcd(a: i128, b: i128) -> i128 {
+/// The greatest number that divides both.
+pub(super) fn gcd(a: i128, b: i128) -> i128 {
     if b == 0 { a } else { gcd(b, a % b) }
 }
 

@@ -119,6 +119,10 @@ impl Writer<'_> {
                 None => apply(ScalarFunction::Mul, vec![element, number(factor)]),
                 Some(sum) if factor == 1.0 => apply(ScalarFunction::Add, vec![sum, element]),
                 Some(sum) if factor == -1.0 => apply(ScalarFunction::Sub, vec![sum, element]),
+                Some(sum) if dtype.is_integer() => {
+                    let product = apply(ScalarFunction::Mul, vec![element, number(factor)]);
+                    apply(ScalarFunction::Add, vec![sum, product])
+                }
                 Some(sum) => {
                     let arguments = vec![element, number(factor), sum];
                     apply(ScalarFunction::FusedMultiplyAdd, arguments)
