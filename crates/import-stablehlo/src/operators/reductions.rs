@@ -456,9 +456,9 @@ pub(crate) fn approximate_top_k<'p>(
     let Some(kept) = kept.and_then(|kept| usize::try_from(kept).ok()) else {
         return Err(shape_error("the result has another rank"));
     };
-    let is_too_many = |extent: i64| (kept as i64) > extent;
-    if value.shape()[axis].as_constant().is_some_and(is_too_many) {
-        return Err(shape_error(format!("the first {kept} of {} elements", value.shape()[axis])));
+    let extent = value.shape()[axis].as_constant();
+    if let Some(extent) = extent.filter(|extent| kept as i64 > *extent) {
+        return Err(shape_error(format!("the first {kept} of {extent} elements")));
     }
     let graph = &mut importer.graph;
     let mut keys = value.clone();
