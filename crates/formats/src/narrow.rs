@@ -206,6 +206,10 @@ impl Widen<'_> {
                 let code = self.code(operands[0], from)?;
                 Ok(vec![self.of_code(code, to)?])
             }
+            Op::Map {
+                function: function @ (ScalarFunction::CountLeadingZeros | ScalarFunction::Popcount),
+                ..
+            } => Ok(vec![self.count_of_bits(*function, operands[0], from)?]),
             Op::Map { function: ScalarFunction::Select, .. }
             | Op::Broadcast { .. }
             | Op::Reshape { .. }
@@ -335,6 +339,18 @@ impl Widen<'_> {
         };
         let mask = self.builder.literal(Tensor::scalar(Scalar::from_i64(DType::U8, mask(dtype))));
         self.builder.map_broadcast(ScalarFunction::And, &[byte, mask])
+    }
+
+    /// A function that counts bits of an integer's own width: those of its carrier are more.
+    fn count_of_bits(&mut self, function: ScalarFunction, value: ValueId, dtype: DType) -> Built {
+        let code = self.code(value, dtype)?;
+        let mut count = self.builder.map_broadcast(function, &[code])?;
+        if function == ScalarFunction::CountLeadingZeros {
+            let beyond = Scalar::from_i64(DType::U8, 8 - i64::from(dtype.bits()));
+            let beyond = self.builder.literal(Tensor::scalar(beyond));
+            count = self.builder.map_broadcast(ScalarFunction::Sub, &[count, beyond])?;
+        }
+        self.of_code(count, dtype)
     }
 
     /// The carrier of the element whose bits are the lowest of a byte; those above do not matter.

@@ -114,6 +114,26 @@ fn arithmetic_is_rounded() {
     }
 }
 
+/// Functions of a number's bits see as many bits as its type has.
+#[test]
+fn bits_of_integers() {
+    use ScalarFunction as F;
+    for dtype in NARROW.into_iter().filter(|dtype| dtype.is_integer()) {
+        let codes: Vec<Scalar> =
+            (0..1u64 << dtype.bits()).map(|code| Scalar::from_bits(dtype, code)).collect();
+        let mut builder = FunctionBuilder::new("f");
+        let shape = vec![Expr::from(codes.len())];
+        let x = builder.parameter("x", Type::Tensor(TensorType { dtype, shape: shape.into() }));
+        let mut results = Vec::new();
+        for function in [F::CountLeadingZeros, F::Popcount, F::Not] {
+            let y = builder.map(function, &[x]).expect("a function of bits");
+            results.push((function.name().to_owned(), y));
+        }
+        let function = builder.finish(results);
+        check(&function, &[Tensor::from_scalars(dtype, &[codes.len()], &codes)]);
+    }
+}
+
 /// Nothing reduces to the least or greatest element of the type.
 #[test]
 fn extremes_of_nothing() {

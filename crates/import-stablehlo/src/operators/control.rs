@@ -7,7 +7,7 @@ use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction as F};
 
 use super::indexing::region_types;
-use super::lapack;
+use super::{lapack, reductions};
 use crate::check::CheckKind;
 use crate::importer::{Frame, Importer};
 use crate::node::{Lowered, Node, Value, one};
@@ -348,6 +348,10 @@ pub(crate) fn custom_call<'p>(
         | "SPMDFullToShardShape"
         | "SPMDShardToFullShape" => Ok(node.operands.clone()),
         "shape_assertion" => Ok(Vec::new()),
+        "ApproxTopK" => {
+            let told = |name: &str| lapack::told(node, name).and_then(Attribute::integer);
+            reductions::approximate_top_k(importer, node, told)
+        }
         other => match lapack::routine(other) {
             Some(lower) => lower(importer, node, frame),
             None => Err(Diagnostic::error(

@@ -40,8 +40,8 @@ pub(crate) fn routine(name: &str) -> Option<LowerFunction> {
     ROUTINES.iter().find(|row| row.0 == name).map(|row| row.1)
 }
 
-/// What a routine is told by a name.
-fn told<'n>(node: &'n Node<'_>, name: &str) -> Option<&'n Attribute> {
+/// What a call is told by a name.
+pub(crate) fn told<'n>(node: &'n Node<'_>, name: &str) -> Option<&'n Attribute> {
     let config = node.attribute("mhlo.backend_config").or(node.attribute("backend_config"));
     let Some(Attribute::Record(entries)) = config else { return None };
     Attribute::of(entries, name)

@@ -2,7 +2,7 @@
 
 use std::cell::Cell;
 
-use front::{Accepted, Graph, Operand, region as graph_region, shape_error};
+use front::{Accepted, Graph, Operand, region as graph_region, shape_error, unsupported};
 use graph::Op;
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
@@ -402,16 +402,93 @@ pub(crate) fn top_k<'p>(importer: &mut Importer<'p>, node: &Node<'p>, _: &mut Fr
     let Some(kept) = kept else {
         return Err(shape_error(format!("the {k} greatest of {extent:?} elements")));
     };
+    let indices = first_places(graph, value, axis, (kept, true))?;
+    let axes: Vec<usize> = (0..value.rank()).collect();
+    let at = front::elementwise_indices(graph, &indices, axis, 0)?;
+    let values = graph.gather(value, &axes, &at, 0, 0)?;
+    let indices = graph.cast(&indices, part_type(&node.result_type(1)?.element)?)?;
+    Ok(vec![values.into(), indices.into()])
+}
+
+/// The places along an axis of so many of its greatest elements, or its least, in their total
+/// order: what is equal keeps its order.
+fn first_places(
+    graph: &mut Graph,
+    value: &Operand,
+    axis: usize,
+    (kept, descending): (usize, bool),
+) -> Accepted<Operand> {
     let keys = match value.dtype() {
         DType::Bool => graph.cast(value, DType::U8)?,
         dtype if dtype.is_float() => total_order(graph, value)?,
         _ => value.clone(),
     };
-    let op = Op::Sort { axis, descending: true, kept: Some(kept) };
-    let (_, order) = graph.primitive_pair(op, &[&keys])?;
-    let indices = front::elementwise_indices(graph, &order, axis, 0)?;
-    let axes: Vec<usize> = (0..value.rank()).collect();
-    let values = graph.gather(value, &axes, &indices, 0, 0)?;
-    let order = graph.cast(&order, part_type(&node.result_type(1)?.element)?)?;
-    Ok(vec![values.into(), order.into()])
+    let op = Op::Sort { axis, descending, kept: Some(kept) };
+    Ok(graph.primitive_pair(op, &[&keys])?.1)
+}
+
+/// The greatest or least elements along an axis, found exactly, and what lies at their places of
+/// other operands: the call `ApproxTopK`, with a record of what it is told. Which of both is said
+/// by a function that compares two elements; zeros of both signs are equal. There are as many as
+/// the result has places.
+pub(crate) fn approximate_top_k<'p>(
+    importer: &mut Importer<'p>,
+    node: &Node<'p>,
+    told: impl Fn(&str) -> Option<i64>,
+) -> Lowered {
+    let compared = match node.attribute("called_computations") {
+        Some(Attribute::List(names)) if names.len() == 1 => names[0].word(),
+        _ => None,
+    };
+    let function = compared.and_then(|name| importer.program.function(name));
+    let descending = function.and_then(|it| is_order(&it.body)).ok_or_else(|| {
+        unsupported("greatest elements by something else than a comparison of two")
+    })?;
+    let count = node.operands.len() / 2;
+    let value = node.real(0)?;
+    let rank = value.rank();
+    let Some(axis) = told("reduction_dim") else {
+        return Err(shape_error("`reduction_dim` is not told"));
+    };
+    let axis = axes_within(&[axis], rank)?[0];
+    let shape = node.fixed_shape(0)?;
+    let kept = shape.get(axis).and_then(Expr::as_constant);
+    let Some(kept) = kept.and_then(|kept| usize::try_from(kept).ok()) else {
+        return Err(shape_error("the result has another rank"));
+    };
+    let extent = value.shape()[axis].as_constant();
+    if let Some(extent) = extent.filter(|extent| kept as i64 > *extent) {
+        return Err(shape_error(format!("the first {kept} of {extent} elements")));
+    }
+    let graph = &mut importer.graph;
+    let mut keys = value.clone();
+    if keys.dtype().is_float() {
+        let zero = graph.number(keys.dtype(), 0.0);
+        let is_zero = graph.map(F::Eq, &[&keys, &zero])?;
+        keys = graph.select(&is_zero, &zero, &keys)?;
+    }
+    let places = first_places(graph, &keys, axis, (kept, descending))?;
+    let at = front::elementwise_indices(graph, &places, axis, 0)?;
+    let axes: Vec<usize> = (0..rank).collect();
+    let found = node.operands[..count].iter().map(|operand| {
+        if operand.shape() != value.shape() {
+            return Err(shape_error("operands differ in shape"));
+        }
+        operand.each(|part| graph.gather(part, &axes, &at, 0, 0))
+    });
+    found.collect()
+}
+
+/// Whether a body that compares its first two parameters has the greater one first.
+fn is_order(block: &Block) -> Option<bool> {
+    let [compare, result] = &block.operations[..] else { return None };
+    let is_plain = compare.name == "stablehlo.compare"
+        && block.parameters.get(..2) == Some(&compare.operands[..])
+        && result.operands == compare.results;
+    let direction = Attribute::of(&compare.attributes, "comparison_direction")?.word();
+    match direction {
+        Some("GT") if is_plain => Some(true),
+        Some("LT") if is_plain => Some(false),
+        _ => None,
+    }
 }
