@@ -31,6 +31,8 @@ pub(crate) type LowerNode = fn(&mut Importer<'_>, &NodeProto, Vec<Option<Operand
 pub(crate) struct Importer<'m> {
     pub(crate) graph: Graph,
     pub(crate) external: Rc<ExternalData>,
+    /// Channels of a block where filters lie in blocks.
+    pub(crate) filter_block: i64,
     /// Names of constants that become literals.
     literals: BTreeSet<String>,
     functions: &'m Functions<'m>,
@@ -59,6 +61,7 @@ impl<'m> Importer<'m> {
         Importer {
             graph: Graph::new("main", options.limits.clone()),
             external: Rc::new(external),
+            filter_block: 1,
             literals: options.literals.clone(),
             functions,
             operator,
@@ -77,6 +80,9 @@ impl Importer<'_> {
     pub(crate) fn graph_here(&mut self, graph: &GraphProto) -> base::Result<Vec<Operand>> {
         if let Some(scope) = self.scopes.last_mut() {
             scope.reserve(graph.initializer.len() + graph.node.len());
+        }
+        if self.depth == 0 {
+            self.filter_block = crate::operators::filter_block(graph);
         }
         for tensor in &graph.initializer {
             let value = tensors::decode(tensor, &self.external, &self.graph.limits)?;

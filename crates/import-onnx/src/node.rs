@@ -27,6 +27,8 @@ pub(crate) struct Node<'a> {
     pub(crate) inputs: Vec<Option<Operand>>,
     /// The files beside the model.
     pub(crate) external: Rc<ExternalData>,
+    /// Channels of a block where filters lie in blocks.
+    pub(crate) filter_block: i64,
     /// The version of the operator set that the node belongs to.
     pub(crate) version: i64,
     /// The last input of which something must be known that is not, and what.
@@ -46,7 +48,8 @@ impl<'a> Node<'a> {
     /// The same node, as if it had no inputs.
     pub(crate) fn of(node: &Node<'a>) -> Node<'a> {
         let (external, needed) = (node.external.clone(), Cell::new(None));
-        Node { proto: node.proto, inputs: Vec::new(), external, version: node.version, needed }
+        let (filter_block, version) = (node.filter_block, node.version);
+        Node { proto: node.proto, inputs: Vec::new(), external, filter_block, version, needed }
     }
 
     /// The same attributes on other inputs, read as of another version.

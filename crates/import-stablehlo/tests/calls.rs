@@ -31,7 +31,8 @@ fn the_first_by_an_order() {
     let x: Vec<Scalar> = numbers.iter().map(|&it| Scalar::from_f64(DType::F32, it)).collect();
     let x = Tensor::from_scalars(DType::F32, &[3, 2], &x);
     // Zeros of both signs are equal, and keep their order.
-    let cases: [(&str, i64, &str, &[f64], &[f64]); 4] = [
+    type Case<'a> = (&'a str, i64, &'a str, &'a [f64], &'a [f64]);
+    let cases: [Case<'_>; 4] = [
         ("GT", 0, "2x2", &[0.0, f64::INFINITY, -0.0, 5.0], &[0.0, 2.0, 1.0, 1.0]),
         ("LT", 0, "2x2", &[-1.0, -0.0, 0.0, 5.0], &[2.0, 0.0, 0.0, 1.0]),
         ("GT", 1, "3x1", &[0.0, 5.0, f64::INFINITY], &[0.0, 1.0, 1.0]),

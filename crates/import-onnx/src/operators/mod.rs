@@ -53,7 +53,7 @@ use crate::names::{domain, full_name};
 use crate::node::{Lowered, Node, attribute_error};
 use crate::proto::NodeProto;
 
-pub(crate) use microsoft::REFUSED;
+pub(crate) use microsoft::{REFUSED, filter_block};
 
 /// All rows.
 pub(crate) fn rows() -> impl Iterator<Item = &'static Operator> {
@@ -121,7 +121,8 @@ pub(crate) fn lower(
         return Err(type_error("it takes tensors, no sequences or optional values"));
     }
     let (external, needed) = (importer.external.clone(), Cell::new(None));
-    let node = Node { proto, inputs, external, version, needed };
+    let filter_block = importer.filter_block;
+    let node = Node { proto, inputs, external, filter_block, version, needed };
     let lowered = match operator.lower {
         Lower::Plain(lower) if has_strings => labels::moved(&node, &mut importer.graph, lower),
         Lower::Plain(lower) | Lower::Lists(lower) | Lower::Strings(lower) => {

@@ -4,7 +4,9 @@
 //! Values are kept in the plain order here, so reordering them is nothing, or a transposition, and
 //! layouts are chosen again by this compiler. Only filters are stored in blocks; they are put back
 //! into the plain order, which `setup` does once. A file does not say how many channels a block
-//! has: 16, or 8 where the filter's extents are no multiples of 16.
+//! has, 8 or 16, but all of its blocks have as many; see [`filter_block`].
+
+use std::collections::BTreeMap;
 
 use front::{Accepted, Graph, Operand, shape_error};
 use sym::Expr;
@@ -14,6 +16,7 @@ use super::elementwise::{activated, fused_conv, only};
 use super::quantized::channels;
 use crate::node::{Node, attribute_error, unsupported};
 use crate::operators::resize::upsample_by;
+use crate::proto::{GraphProto, NodeProto};
 
 /// `ReorderInput`: to blocks, which is to `[n, c, spatial..]`.
 pub(super) fn reorder_input(node: &Node<'_>, graph: &mut Graph) -> Lowered {
@@ -49,9 +52,53 @@ struct Filters {
     inputs: i64,
 }
 
+/// How many channels a block of a file's filters has: 8 if the extents of some filter are no
+/// multiples of 16; 16 if some have as much behind their channels as a block of 8 never has. Where
+/// neither is so, as many as ONNX Runtime takes on the processor at hand, for which it says that
+/// such files are.
+pub(crate) fn filter_block(graph: &GraphProto) -> i64 {
+    let own = graph.node.iter().filter(|node| node.domain == super::table::BLOCKED);
+    let own: Vec<&NodeProto> = own.collect();
+    if own.is_empty() {
+        return LONG_BLOCK;
+    }
+    let tensors = graph.initializer.iter().map(|tensor| (tensor.name.as_str(), &tensor.dims[..]));
+    let tensors: BTreeMap<&str, &[i64]> = tensors.collect();
+    let mut outputs = BTreeMap::new();
+    for node in own.iter().filter(|node| node.op_type == "Conv") {
+        let dims = node.input.get(1).and_then(|name| tensors.get(name.as_str()));
+        let Some(&[m, c, ..]) = dims.copied() else { continue };
+        if !fits(LONG_BLOCK, m, c) {
+            return SHORT_BLOCK;
+        }
+        outputs.extend(node.output.iter().map(|name| (name.as_str(), m)));
+    }
+    let behind = |node: &NodeProto| {
+        let m = node.input.first().and_then(|name| outputs.get(name.as_str()));
+        let channels = node.attribute.iter().find(|own| own.name == "channels");
+        m.zip(channels).is_some_and(|(m, channels)| m - channels.i >= SHORT_BLOCK)
+    };
+    let mut reordered = own.iter().filter(|node| node.op_type == "ReorderOutput");
+    let is_long = reordered.any(|node| behind(node));
+    #[cfg(target_arch = "x86_64")]
+    if !is_long && !std::arch::is_x86_feature_detected!("avx512f") {
+        return SHORT_BLOCK;
+    }
+    LONG_BLOCK
+}
+
+/// The channels that a block may have.
+const SHORT_BLOCK: i64 = 8;
+const LONG_BLOCK: i64 = 16;
+
+/// Whether filters of so many outputs and channels lie in such blocks.
+fn fits(block: i64, m: i64, c: i64) -> bool {
+    m % block == 0 && (c < block || c % block == 0)
+}
+
 /// Filters whose bytes lie in blocks. Outputs always lie in blocks; inputs do where a group has a
 /// block of them or more.
-fn filters(graph: &mut Graph, w: &Operand) -> Accepted<Filters> {
+fn filters(graph: &mut Graph, w: &Operand, block: i64) -> Accepted<Filters> {
     let [outputs, inputs, spatial @ ..] = w.shape() else {
         return Err(shape_error(format!("filters of rank {}", w.rank())));
     };
@@ -59,9 +106,7 @@ fn filters(graph: &mut Graph, w: &Operand) -> Accepted<Filters> {
     let (Some(m), Some(c)) = (extent(outputs), extent(inputs)) else {
         return Err(unsupported("filters in blocks whose extents are not fixed"));
     };
-    let fits = |block: i64| m % block == 0 && (c < block || c % block == 0);
-    let block = if fits(16) { 16 } else { 8 };
-    if m < 1 || c < 1 || !fits(block) {
+    if m < 1 || c < 1 || !fits(block, m, c) {
         return Err(shape_error(format!("{m} outputs of {c} channels do not lie in blocks")));
     }
     let whole = |extent: i64| Expr::from(extent / block);
@@ -118,7 +163,7 @@ fn first_channels(graph: &mut Graph, x: &Operand, axis: usize, count: i64) -> Ac
 /// computed: they are what the activation makes of zero. An input that comes from the plain order
 /// does not have them at all.
 pub(super) fn conv(node: &Node<'_>, graph: &mut Graph) -> Lowered {
-    let (x, filters) = (node.input(0)?, filters(graph, node.input(1)?)?);
+    let (x, filters) = (node.input(0)?, filters(graph, node.input(1)?, node.filter_block)?);
     let all = filters.plain.shape()[0].as_constant().unwrap_or(0);
     let Some(channels) = x.shape().get(1).and_then(Expr::as_constant) else {
         return Err(unsupported("channels in blocks whose number is not fixed"));

@@ -17,6 +17,7 @@ mod quantized;
 mod sequences;
 mod table;
 
+pub(crate) use blocked::filter_block;
 pub(crate) use table::{REFUSED, TABLE, refused};
 
 use super::Lowered;

@@ -14,7 +14,7 @@ use front::Graph;
 const MICROSOFT: &str = "com.microsoft";
 
 /// The domain of what it writes for blocked channels.
-const BLOCKED: &str = "com.microsoft.nchwc";
+pub(super) const BLOCKED: &str = "com.microsoft.nchwc";
 
 /// A row: name, least and most inputs, most outputs, attributes, lowering.
 const fn ms(
