@@ -226,3 +226,33 @@ pub(super) fn upsample(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let factors: Vec<f64> = factors.into_iter().map(|factor| factor as f64).collect();
     upsample_by(node, graph, &factors)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::proto::{AttributeProto, TensorProto};
+
+    /// A graph with a filter of so many outputs of 16 channels, of which so many are kept.
+    fn graph(m: i64, channels: i64) -> GraphProto {
+        let node = |op_type: &str, input: &[&str], output: &str| NodeProto {
+            op_type: op_type.into(),
+            domain: super::super::table::BLOCKED.into(),
+            input: input.iter().map(|name| (*name).into()).collect(),
+            output: vec![output.into()],
+            ..NodeProto::default()
+        };
+        let conv = node("Conv", &["x", "w"], "y");
+        let mut reorder = node("ReorderOutput", &["y"], "z");
+        let kept = AttributeProto { name: "channels".into(), i: channels, ..Default::default() };
+        reorder.attribute.push(kept);
+        let w = TensorProto { name: "w".into(), dims: vec![m, 16, 3, 3], ..Default::default() };
+        GraphProto { node: vec![conv, reorder], initializer: vec![w], ..Default::default() }
+    }
+
+    #[test]
+    fn all_filters_of_a_file_tell_how_long_blocks_are() {
+        assert_eq!(filter_block(&graph(24, 24)), SHORT_BLOCK);
+        assert_eq!(filter_block(&graph(32, 24)), LONG_BLOCK);
+        assert!([SHORT_BLOCK, LONG_BLOCK].contains(&filter_block(&graph(32, 32))));
+    }
+}
