@@ -16,8 +16,33 @@ const EXPECTED: &str = "expected:";
 /// What stands in front of the name of an input that must be a constant.
 const CONSTANT: &str = "const_";
 
-/// The models of the archive.
+/// The models of the archive. Those with filters in blocks were recorded where blocks have 16
+/// channels; ONNX Runtime itself reads them wrongly on another processor.
 pub(crate) fn cases() -> Vec<ModelProto> {
+    let mut models = all_cases();
+    if !has_long_blocks() {
+        let (before, has_blocks) = (models.len(), |model: &ModelProto| {
+            let mut nodes = model.graph.iter().flat_map(|graph| &graph.node);
+            nodes.any(|node| node.domain == "com.microsoft.nchwc")
+        });
+        models.retain(|model| !has_blocks(model));
+        eprintln!("skipped: {} models with blocks of 16 channels", before - models.len());
+    }
+    models
+}
+
+/// Whether ONNX Runtime puts 16 channels into a block on this processor.
+#[cfg(target_arch = "x86_64")]
+fn has_long_blocks() -> bool {
+    std::arch::is_x86_feature_detected!("avx512f")
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+fn has_long_blocks() -> bool {
+    true
+}
+
+fn all_cases() -> Vec<ModelProto> {
     let mut rest = CASES;
     let mut models = Vec::new();
     while let Some((length, behind)) = rest.split_first_chunk::<4>() {
