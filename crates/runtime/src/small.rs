@@ -1,4 +1,4 @@
-//! An allocator for a great many small objects: the command line's.
+//! An allocator for a great many small objects: the command line's, and the plugin's for JAX.
 //!
 //! A compile makes and drops half a million objects of a few dozen bytes. Here each thread keeps a
 //! list of free blocks for each size, so that both take a few instructions. Blocks are cut from
