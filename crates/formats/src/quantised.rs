@@ -319,7 +319,7 @@ fn range_behind(function: &Function, value: ValueId, steps: usize) -> Option<(i6
     match &node.op {
         Op::Map { function: ScalarFunction::Sub, dtype } => {
             let [one, other] = [range(function, inner)?, range(function, node.operands[1])?];
-            held((one.0 - other.1, one.1 - other.0), *dtype)
+            held((one.0.checked_sub(other.1)?, one.1.checked_sub(other.0)?), *dtype)
         }
         Op::Map { function: ScalarFunction::Cast, dtype: to } if dtype.is_integer() => {
             let (low, high) = dtype.integer_range()?;

@@ -24,8 +24,9 @@ mod program;
 mod shards;
 mod table;
 
-pub use table::{Api, GetPjrtApi};
 use tilewright::SmallObjects;
+
+pub use table::{Api, GetPjrtApi};
 
 /// What this library allocates nobody else frees, so it has an allocator of its own: a quarter of
 /// a compile's time is the system's otherwise.
