@@ -206,9 +206,9 @@ impl LanguageModel {
         (&self.model, &self.options)
     }
 
-    /// What each further token adds to the time of a run, of what the first takes, as measured
-    /// (`docs/language-models.md`): where a product of bytes is one instruction, runs wait for
-    /// memory; elsewhere for products, of which a float takes three.
+    /// What each further token adds to the time of a run, of what the first takes. Where a product
+    /// of bytes is one instruction, runs wait for memory, and it is an estimate; elsewhere, as
+    /// measured (`docs/language-models.md`), for products, of which a float takes three.
     pub(crate) fn further_token(&self) -> f64 {
         let is_quick = self.options.target.resolve().is_ok_and(|target| target.prefers_bytes());
         match self.options.activations {
