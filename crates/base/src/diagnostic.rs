@@ -5,7 +5,7 @@
 //! turns those into one with [`codes::INTERNAL_ERROR`].
 
 use std::fmt;
-use std::ops::Index;
+use std::ops::{Deref, DerefMut, Index};
 
 use crate::codes;
 
@@ -37,8 +37,8 @@ impl fmt::Display for Severity {
 const MOST_BYTES: usize = 8192;
 
 /// The text, or the front of it, and how long it is.
-fn shortened(text: impl Into<String>) -> String {
-    let mut text = text.into();
+#[inline(never)]
+fn shortened(mut text: String) -> String {
     if text.len() > MOST_BYTES {
         let bytes = text.len();
         text.truncate(text.floor_char_boundary(MOST_BYTES / 2));
@@ -55,8 +55,15 @@ fn shortened(text: impl Into<String>) -> String {
 ///   = because: ...
 ///   = remedy: ...
 /// ```
+///
+/// It is a pointer to its [`Content`]: functions that may refuse hand on results that are small,
+/// and hold little code for those that are refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Diagnostic {
+pub struct Diagnostic(Box<Content>);
+
+/// What a diagnostic says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Content {
     /// How bad it is.
     pub severity: Severity,
     /// A code of [`codes::CODES`], such as `TW0103`.
@@ -71,14 +78,33 @@ pub struct Diagnostic {
     pub remedy: Option<String>,
 }
 
+impl Deref for Diagnostic {
+    type Target = Content;
+    fn deref(&self) -> &Content {
+        &self.0
+    }
+}
+
+impl DerefMut for Diagnostic {
+    fn deref_mut(&mut self) -> &mut Content {
+        &mut self.0
+    }
+}
+
+/// None of these is inlined where it is called: a refusal is rare, and there are thousands.
 impl Diagnostic {
     /// A diagnostic of any severity.
+    #[cold]
+    #[inline(never)]
     pub fn new(severity: Severity, code: &'static str, message: impl Into<String>) -> Self {
-        let message = shortened(message);
-        Diagnostic { severity, code, message, place: None, reasons: Vec::new(), remedy: None }
+        let (message, place, reasons) = (shortened(message.into()), None, Vec::new());
+        let content = Content { severity, code, message, place, reasons, remedy: None };
+        Diagnostic(Box::new(content))
     }
 
     /// An error with a code of [`codes`].
+    #[cold]
+    #[inline(never)]
     pub fn error(code: &'static str, message: impl Into<String>) -> Self {
         Self::new(Severity::Error, code, message)
     }
@@ -94,12 +120,16 @@ impl Diagnostic {
     }
 
     /// Says where, in the user's words.
+    #[cold]
+    #[inline(never)]
+    #[must_use]
     pub fn at(mut self, place: impl Into<String>) -> Self {
-        self.place = Some(shortened(place));
+        self.place = Some(shortened(place.into()));
         self
     }
 
     /// Says where, unless that has been said: who notices knows the place better than who asked.
+    #[must_use]
     pub fn or_at(self, place: impl FnOnce() -> String) -> Self {
         match self.place {
             Some(_) => self,
@@ -108,14 +138,20 @@ impl Diagnostic {
     }
 
     /// Adds a reason.
+    #[cold]
+    #[inline(never)]
+    #[must_use]
     pub fn because(mut self, reason: impl Into<String>) -> Self {
-        self.reasons.push(shortened(reason));
+        self.reasons.push(shortened(reason.into()));
         self
     }
 
     /// Says what to do.
+    #[cold]
+    #[inline(never)]
+    #[must_use]
     pub fn remedy(mut self, remedy: impl Into<String>) -> Self {
-        self.remedy = Some(shortened(remedy));
+        self.remedy = Some(shortened(remedy.into()));
         self
     }
 }
@@ -200,6 +236,8 @@ impl Diagnostics {
     }
 
     /// A broken invariant of the compiler, in a sentence: [`codes::INTERNAL_ERROR`].
+    #[cold]
+    #[inline(never)]
     #[must_use]
     pub fn internal(reason: impl Into<String>) -> Self {
         Diagnostic::error(codes::INTERNAL_ERROR, reason).into()
@@ -259,6 +297,8 @@ impl Diagnostics {
 }
 
 impl From<Diagnostic> for Diagnostics {
+    #[cold]
+    #[inline(never)]
     fn from(diagnostic: Diagnostic) -> Self {
         Diagnostics { kept: vec![diagnostic], more: 0 }
     }

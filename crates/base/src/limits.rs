@@ -148,6 +148,8 @@ pub fn more_than(most: u64) -> u64 {
 ///
 /// # Panics
 /// In debug builds, if there is no such limit.
+#[cold]
+#[inline(never)]
 pub fn exceeded(name: &str, needed: u64, message: impl Into<String>) -> Diagnostic {
     debug_assert!(Limits::ROWS.iter().any(|row| row.name == name), "no limit is called {name}");
     let remedy = match needed <= MOST_SENSIBLE {

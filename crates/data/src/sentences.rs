@@ -9,6 +9,8 @@ pub(crate) fn quoted<T: AsRef<str>>(names: impl IntoIterator<Item = T>) -> Strin
 }
 
 /// The refusal of a table, a text or JSON that makes no tensor.
+#[cold]
+#[inline(never)]
 pub(crate) fn malformed(what: &str, place: &str, reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::BAD_INPUT_FILE, format!("this is not {what} that can be read"))
         .at(place)

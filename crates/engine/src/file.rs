@@ -169,6 +169,8 @@ impl From<Damage> for base::Diagnostics {
     }
 }
 
+#[cold]
+#[inline(never)]
 fn damaged(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::DAMAGED_ENGINE, "the engine file is not as it was written")
         .because(reason.into())

@@ -9,6 +9,8 @@ pub struct Damage(pub String);
 
 impl Damage {
     /// With this reason.
+    #[cold]
+    #[inline(never)]
     pub fn new(reason: impl Into<String>) -> Damage {
         Damage(reason.into())
     }

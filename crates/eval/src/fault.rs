@@ -28,6 +28,8 @@ impl EvaluationFault {
     }
 
     /// A fault that happened nowhere in particular yet.
+    #[cold]
+    #[inline(never)]
     pub fn new(code: &'static str, message: impl Into<String>) -> EvaluationFault {
         EvaluationFault { code, message: message.into(), place: String::new(), turns: 0 }
     }

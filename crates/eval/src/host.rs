@@ -73,6 +73,8 @@ pub fn call_host(call: HostCall<'_>) -> Computed {
     }
 }
 
+#[cold]
+#[inline(never)]
 fn misfit(reason: impl Into<String>) -> EvaluationFault {
     EvaluationFault::new(codes::INCONSISTENT_SHAPES, reason)
 }

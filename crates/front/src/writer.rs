@@ -46,6 +46,8 @@ pub struct Graph {
 }
 
 /// A refusal because operands do not fit together.
+#[cold]
+#[inline(never)]
 pub fn shape_error(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::INCONSISTENT_SHAPES, "the inputs do not fit the operator")
         .because(reason)
@@ -53,6 +55,8 @@ pub fn shape_error(reason: impl Into<String>) -> Diagnostic {
 }
 
 /// A refusal because an operator does not take an element type.
+#[cold]
+#[inline(never)]
 pub fn type_error(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::UNSUPPORTED_TYPE, "the operator does not take these element types")
         .because(reason)
@@ -60,6 +64,8 @@ pub fn type_error(reason: impl Into<String>) -> Diagnostic {
 }
 
 /// A refusal of a use of a known operator.
+#[cold]
+#[inline(never)]
 pub fn unsupported(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::UNSUPPORTED_OPERATOR, "this use of the operator is not supported")
         .because(reason)

@@ -32,6 +32,8 @@ const ALIGNMENT: u64 = 32;
 const MOST_AXES: u32 = 4;
 
 /// The refusal of a file that does not hold what it should.
+#[cold]
+#[inline(never)]
 pub(crate) fn damaged(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::NOT_LANGUAGE_MODEL, "the language model cannot be read")
         .because(reason)

@@ -36,6 +36,8 @@ pub(crate) struct Node<'a> {
 }
 
 /// A refusal of an attribute.
+#[cold]
+#[inline(never)]
 pub(crate) fn attribute_error(name: &str, reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::BAD_ATTRIBUTE, format!("attribute `{name}` cannot be used"))
         .because(reason)

@@ -311,6 +311,8 @@ impl TensorEntry {
     }
 
     /// The refusal of what its integers stand for.
+    #[cold]
+    #[inline(never)]
     pub(crate) fn refused(&self, reason: impl Into<String>) -> Diagnostic {
         let message = format!("tensor \"{}\" is not quantised as the operator needs it", self.name);
         Diagnostic::error(codes::UNSUPPORTED_TYPE, message)

@@ -23,6 +23,8 @@ pub(crate) const CUSTOM: i32 = 32;
 const FIRST_LONG_CODE: i32 = 127;
 
 /// The refusal of a file that does not hold what it should.
+#[cold]
+#[inline(never)]
 pub(crate) fn damaged(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::NOT_TFLITE, "the TensorFlow Lite file cannot be read")
         .because(reason)

@@ -91,6 +91,8 @@ impl Place<'_> {
 }
 
 impl Verifier<'_> {
+    #[cold]
+    #[inline(never)]
     fn wrong(&mut self, message: impl Into<String>) {
         self.remarks.entry(self.statement).or_default().push(message.into());
     }

@@ -78,6 +78,8 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
+    #[cold]
+    #[inline(never)]
     fn wrong(&mut self, message: impl Into<String>) {
         self.remarks.entry(self.place).or_default().push(message.into());
     }

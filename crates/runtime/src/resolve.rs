@@ -245,6 +245,8 @@ struct Resolver<'a> {
 
 impl Resolver<'_> {
     /// A broken invariant of the program, which its verifier would have shown in the listing.
+    #[cold]
+    #[inline(never)]
     fn broken(&self, message: impl Into<String>) -> base::Diagnostics {
         Diagnostic::error(INTERNAL_ERROR, message)
             .at(format!("program `{}`", self.program.name))

@@ -19,6 +19,8 @@ pub(crate) struct Refusal {
 }
 
 impl Refusal {
+    #[cold]
+    #[inline(never)]
     pub(crate) fn new(status: u16, message: impl Into<String>) -> Refusal {
         let kind = match status {
             404 => "not_found_error",

@@ -122,11 +122,15 @@ impl<'a> Parser<'a> {
     }
 
     /// An error at the next token.
+    #[cold]
+    #[inline(never)]
     pub fn error(&self, message: impl Into<String>) -> TextError {
         self.error_at(self.position(), message)
     }
 
     /// An error at a place remembered with [`position`](Self::position).
+    #[cold]
+    #[inline(never)]
     pub fn error_at(&self, position: Position, message: impl Into<String>) -> TextError {
         let source_line = self.text.lines().nth(position.line as usize - 1).unwrap_or("");
         TextError {

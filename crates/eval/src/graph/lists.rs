@@ -152,6 +152,8 @@ fn place(given: Held, count: usize, end: usize) -> Result<usize, EvaluationFault
     })
 }
 
+#[cold]
+#[inline(never)]
 fn misfit(reason: impl Into<String>) -> EvaluationFault {
     EvaluationFault::new(codes::INCONSISTENT_SHAPES, reason)
 }

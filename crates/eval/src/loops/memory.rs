@@ -13,6 +13,8 @@ use crate::EvaluationFault;
 pub(super) type Checked<T> = Result<T, Box<EvaluationFault>>;
 
 /// A fault whose place is not known yet.
+#[cold]
+#[inline(never)]
 pub(super) fn fault(code: &'static str, message: impl Into<String>) -> Box<EvaluationFault> {
     Box::new(EvaluationFault::new(code, message))
 }

@@ -32,6 +32,8 @@ const UNUSED: u8 = 5;
 const BYTE: u8 = 6;
 
 /// The refusal of a tokenizer that contradicts itself.
+#[cold]
+#[inline(never)]
 fn broken(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::NOT_LANGUAGE_MODEL, "the tokenizer of the file cannot be used")
         .because(reason)

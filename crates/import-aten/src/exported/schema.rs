@@ -7,6 +7,8 @@ use serde_json::Value as Json;
 use tensor::DType;
 
 /// The refusal of an archive that does not hold what it should.
+#[cold]
+#[inline(never)]
 pub(super) fn refused(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::NOT_EXPORTED, "the exported program cannot be read")
         .because(reason)

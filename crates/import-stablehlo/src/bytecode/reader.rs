@@ -6,6 +6,8 @@ use base::{Diagnostic, codes};
 use front::Accepted;
 
 /// The refusal of bytes that do not hold what they should.
+#[cold]
+#[inline(never)]
 pub(super) fn damaged(reason: impl Into<String>) -> Diagnostic {
     Diagnostic::error(codes::NOT_BYTECODE, "the StableHLO bytecode cannot be read")
         .because(reason)
