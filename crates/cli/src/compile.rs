@@ -237,7 +237,7 @@ fn engine(
             .into());
     }
     options.bind_shapes(inputs);
-    tilewright::compile(path, &options)?.save(&arguments.output)
+    tilewright::emit_engine(path, &options, &arguments.output)
 }
 
 /// That only engines of language models have room for texts of some length.

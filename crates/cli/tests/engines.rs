@@ -48,6 +48,37 @@ fn an_engine_runs_in_the_place_of_its_model() {
 }
 
 #[test]
+fn engines_are_made_for_machines_that_run_other_code() {
+    let here = runnable_targets();
+    if here.is_empty() {
+        println!("skipped: this machine does not run what is compiled");
+        return;
+    }
+    let folder = Folder::new();
+    let outputs = ["x86-64-v3", "x86-64-v4"].map(|target| {
+        for form in
+            [&["engine", "-o", "digits.tw"][..], &["shared", "--fold-setup", "-o", "library"]]
+        {
+            let fixed = ["compile", DIGITS, "--dim", "batch=2", "--target", target, "--emit"];
+            let (status, _, errors) = run(&folder, &[&fixed[..], form].concat());
+            assert_eq!(status, Some(0), "{target}: {errors}");
+        }
+        let (status, _, errors) = run(&folder, &["info", "digits.tw", "--check"]);
+        assert_eq!(status, Some(0), "{errors}");
+        let (status, outputs, errors) = run(&folder, &["run", "digits.tw"]);
+        match here.contains(&target) {
+            true => assert_eq!(status, Some(0), "{errors}"),
+            false => assert!(status == Some(1) && errors.contains("TW0402"), "{errors}"),
+        }
+        (status == Some(0)).then_some(outputs)
+    });
+    assert!(outputs.iter().flatten().all(|its| Some(its) == outputs[0].as_ref()), "{outputs:?}");
+    let sources = ["compile", DIGITS, "--emit", "engine", "--target", "c99", "-o", "other.tw"];
+    let (status, _, errors) = run(&folder, &sources);
+    assert!(status == Some(1) && errors.contains("TW0402"), "{errors}");
+}
+
+#[test]
 fn a_language_model_is_written_from_its_engine() {
     if runnable_targets().is_empty() {
         println!("skipped: this machine does not run what is compiled");

@@ -202,7 +202,6 @@ const NOT_PRINTED: &[(&str, &str)] = &[
     ("give it one, such as `--dim {name}=1`", "extents that nothing binds are chosen"),
     ("give them, such as `{}`, or the input itself", "extents that nothing binds are chosen"),
     ("use `--target {}`", "this machine may have all that the targets need"),
-    ("leave `--fold-setup` out, or", "this machine may have all that the targets need"),
     ("leave `--perf-map` out", "the folder of profiles can be written"),
     ("give it smaller, or `--fit stretch`", "the picture would be as large as memory"),
     ("give the value with the type and rank", "values are made to fit before"),

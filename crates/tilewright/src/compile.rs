@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
+use backend::Target;
 #[cfg(feature = "aten")]
 use base::Diagnostic;
 use base::{Limits, Result};
@@ -18,6 +19,7 @@ use crate::cache::Cache;
 use crate::engine::load;
 use crate::executable::Executable;
 use crate::options::Options;
+use crate::setup::runs_here;
 use crate::source::Source;
 use crate::variant::{Model, Variant};
 
@@ -104,6 +106,35 @@ pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
     }
     let target = options.target.resolve()?;
     target.check_machine(&runtime::cpu::has_feature)?;
+    compile_for(target, source, options)
+}
+
+/// Compiles a model and saves it as an engine file, for any row of machine code: this machine need
+/// not have its instructions, and what it would refuse to run it saves. The file is written whole
+/// or not at all. With [`Options::cache`] what was compiled before for this machine is not
+/// compiled again.
+///
+/// # Errors
+/// As [`compile`] and [`Executable::save`].
+pub fn emit_engine(
+    model: impl AsRef<Path>,
+    options: &Options,
+    engine: impl AsRef<Path>,
+) -> Result<()> {
+    let target = options.target.resolve()?;
+    if !target.isa.is_machine_code() || runs_here(&target) {
+        return compile(model, options)?.save(engine);
+    }
+    let read = || Source::read(model, &options.limits);
+    match options.phases.time("import", read)? {
+        source @ Source::Engine(_) => compile_source(source, options)?,
+        source => compile_for(target, source, options)?,
+    }
+    .save(engine)
+}
+
+/// As [`compile_source`], whether or not this machine runs the target's code.
+fn compile_for(target: Target, source: Source, options: &Options) -> Result<Executable> {
     let mut options = Options { threads: Some(options.thread_count()), ..options.clone() };
     if options.symbolic {
         options.dims.clear();

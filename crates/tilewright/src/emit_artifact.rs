@@ -11,7 +11,7 @@ use artifact::{
 use backend::{MachineCode, Target};
 use backend_c::{CPort, Interface};
 use base::{Diagnostic, Diagnostics, KernelId, Result, codes};
-use runtime::{ArtifactCall, ArtifactOutputs, ArtifactValue, Block, LoadedArtifact, StatePool};
+use runtime::{ArtifactCall, ArtifactOutputs, ArtifactValue, Block, LoadedArtifact};
 use sym::Expr;
 use tensor::{Kind, StagedFile, StagedFiles, Tensor, Value};
 
@@ -20,6 +20,7 @@ use crate::deployment::{
 };
 use crate::jit;
 use crate::options::{Options, TargetChoice};
+use crate::setup::{code_for_this_machine, run_setup};
 use crate::specialisation::LoweredFunction;
 
 /// The row of the target table that artifacts are made for where nothing is said: code runs on
@@ -245,25 +246,9 @@ pub fn compile_for_artifact(
 
 /// The block of constants, made by running `setup` here.
 fn folded_setup(setup: &LoweredFunction, target: &Target, options: &Options) -> Result<Block> {
-    target.check_machine(&runtime::cpu::has_feature).map_err(|found| {
-        let remedy = "leave `--fold-setup` out, or compile on a machine that runs the target";
-        found.into_iter().map(|it| it.remedy(remedy)).collect::<Diagnostics>()
-    })?;
-    let (module, lowered) = (&setup.module, &setup.lowered);
-    let loaded = jit::compile_program(module, lowered.program, &lowered.kernels, target, options)?;
-    let mut constants = Block::zeroed(loaded.constant_bytes())?;
-    let states = StatePool::new(loaded);
-    let weights = states.executable().weights().to_vec();
-    options.phases.time("run of setup", || {
-        states.with(options.thread_count(), |state| {
-            let mut call = state.call();
-            for &id in &weights {
-                call.weight(id, module.constants[id].tensor.bytes())?;
-            }
-            call.constants_to_fill(constants.bytes_mut())?;
-            call.run()
-        })
-    })?;
+    let here = code_for_this_machine(setup, target, options)?;
+    let mut constants = Block::zeroed(here.executable().constant_bytes())?;
+    run_setup(&here, constants.bytes_mut(), options)?;
     Ok(constants)
 }
 

@@ -152,6 +152,7 @@ mod plan;
 mod reference;
 mod refit;
 mod run;
+mod setup;
 mod sharing;
 mod source;
 mod specialisation;
@@ -166,7 +167,7 @@ pub use backend::Target;
 pub use base::limits::LimitRow;
 pub use base::timing::{Phases, Timings};
 pub use base::{Diagnostic, Diagnostics, Limits, Result, catch_internal_errors};
-pub use compile::{compile, compile_bytes, compile_module, inputs, model_info};
+pub use compile::{compile, compile_bytes, compile_module, emit_engine, inputs, model_info};
 #[cfg(feature = "aten")]
 pub use compile::{compile_trace, refused_nodes};
 #[cfg(feature = "artifact")]

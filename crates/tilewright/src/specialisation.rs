@@ -153,7 +153,6 @@ pub(crate) struct LoweredFunction {
     /// The function, its kernels and its program.
     pub(crate) module: Module,
     /// The function, with constant extents.
-    #[cfg_attr(not(feature = "c"), expect(dead_code, reason = "C sources are made of it"))]
     pub(crate) function: FunctionId,
     /// Its program, and how each kernel was made.
     pub lowered: Lowered,

@@ -25,12 +25,9 @@ use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{FrontHalf, front_seen};
 use crate::plan::Plan;
+use crate::setup::{code_for_this_machine, run_setup, runs_here};
 use crate::source::Source;
 use crate::specialisation::{Request, Scopes, Specialisation};
-
-/// Bytes of weights that are given back to the system at once: to give back a page costs half of
-/// what mapping it did, and a small model need not give back any.
-const RELEASED_TOGETHER: usize = 8 << 20;
 
 /// What is common to the variants of a model.
 pub(crate) struct Model {
@@ -120,7 +117,13 @@ impl Variant {
         let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
         // `setup` fills it from its beginning to its end, and would wait for page after page.
         constants.populate([]);
-        run_setup(&setup, constants.bytes_mut(), &model.options)?;
+        match runs_here(target) {
+            true => run_setup(&setup, constants.bytes_mut(), options)?,
+            false => {
+                let here = code_for_this_machine(&setup.made, target, options)?;
+                run_setup(&here, constants.bytes_mut(), options)?;
+            }
+        }
         let plan = Plan::of(&front);
         Ok(Variant {
             id: Variant::next_id(),
@@ -499,42 +502,6 @@ impl Variant {
             || self.only_segment.is_none()
             || self.front.inputs.iter().any(|port| port.fixed_shape().is_none())
     }
-}
-
-/// Fills the block of constants.
-///
-/// # Errors
-/// Faults while running.
-pub(crate) fn run_setup(
-    setup: &Specialisation,
-    constants: &mut [u8],
-    options: &Options,
-) -> Result<()> {
-    let run = |state: &mut State| {
-        let mut call = state.call();
-        for &id in setup.executable().weights() {
-            call.weight(id, setup.weight(id).bytes())?;
-        }
-        call.constants_to_fill(constants)?;
-        // What has been packed is not read again: the file need not stay in memory beside it.
-        let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
-        let release = |id| tensor::mapped::release(setup.weight(id).bytes());
-        call.run_releasing(&mut |id| {
-            waiting.push(id);
-            waiting_bytes += setup.weight(id).bytes().len();
-            if waiting_bytes >= RELEASED_TOGETHER {
-                waiting.drain(..).for_each(release);
-                waiting_bytes = 0;
-            }
-        })?;
-        waiting.drain(..).for_each(release);
-        Ok(())
-    };
-    let threads = options.thread_count();
-    options.phases.time("run of setup", || setup.states.with(threads, run))?;
-    // It is not run again, unless weights change.
-    setup.states.release();
-    Ok(())
 }
 
 /// The values of those symbols that have one.

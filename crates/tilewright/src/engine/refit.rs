@@ -19,8 +19,8 @@ use super::load::Loader;
 use super::{EngineSource, load, section};
 use crate::late::LateValue;
 use crate::options::Options;
+use crate::setup::run_setup;
 use crate::source::Source;
-use crate::variant::run_setup;
 
 /// Gives an engine file the weights of another file of the same model: `setup` is run again,
 /// nothing is compiled, and the engine is that of a compile of this model. Of the options those

@@ -1,0 +1,80 @@
+//! The run of `setup`: what it makes of the weights.
+
+use std::collections::BTreeMap;
+
+use backend::Target;
+use base::Result;
+use lower::Role;
+use runtime::State;
+
+use crate::options::{Options, TargetChoice};
+use crate::specialisation::{LoweredFunction, Request, Specialisation};
+
+/// Bytes of weights that are given back to the system at once: to give back a page costs half of
+/// what mapping it did, and a small model need not give back any.
+const RELEASED_TOGETHER: usize = 8 << 20;
+
+/// Code of `setup` that this machine runs: for the target, or, where the machine has not its
+/// instructions, for the machine. The bits are the same, and where results lie follows from their
+/// types.
+///
+/// # Errors
+/// `TW0402` on a machine that runs no code at all; diagnostics of the compile.
+pub(crate) fn code_for_this_machine(
+    setup: &LoweredFunction,
+    target: &Target,
+    options: &Options,
+) -> Result<Specialisation> {
+    let native;
+    let target = match runs_here(target) {
+        true => target,
+        false => {
+            native = TargetChoice::Native.resolve()?;
+            &native
+        }
+    };
+    let (own, symbols) =
+        ((&setup.module, &setup.module.functions[setup.function]), BTreeMap::new());
+    Specialisation::new(Request::new(own, &symbols, Role::Setup, (target, options)))
+}
+
+/// Whether this machine has the target's instructions.
+pub(crate) fn runs_here(target: &Target) -> bool {
+    target.check_machine(&runtime::cpu::has_feature).is_ok()
+}
+
+/// Fills the block of constants.
+///
+/// # Errors
+/// Faults while running.
+pub(crate) fn run_setup(
+    setup: &Specialisation,
+    constants: &mut [u8],
+    options: &Options,
+) -> Result<()> {
+    let run = |state: &mut State| {
+        let mut call = state.call();
+        for &id in setup.executable().weights() {
+            call.weight(id, setup.weight(id).bytes())?;
+        }
+        call.constants_to_fill(constants)?;
+        // What has been packed is not read again: the file need not stay in memory beside it.
+        let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
+        let release = |id| tensor::mapped::release(setup.weight(id).bytes());
+        call.run_releasing(&mut |id| {
+            waiting.push(id);
+            waiting_bytes += setup.weight(id).bytes().len();
+            if waiting_bytes >= RELEASED_TOGETHER {
+                waiting.drain(..).for_each(release);
+                waiting_bytes = 0;
+            }
+        })?;
+        waiting.drain(..).for_each(release);
+        Ok(())
+    };
+    let threads = options.thread_count();
+    options.phases.time("run of setup", || setup.states.with(threads, run))?;
+    // It is not run again, unless weights change.
+    setup.states.release();
+    Ok(())
+}
