@@ -22,6 +22,7 @@ use sym::{Expr, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 mod blocks;
+mod scales;
 
 use crate::contraction::Contraction;
 use crate::integers::{sums_along, turned};
@@ -433,52 +434,6 @@ impl Stored {
         let share = rewriter.builder.map(ScalarFunction::Mul, &[data, own])?;
         rewriter.builder.map(shift.function, &[sums, share])
     }
-
-    /// Scales in panels like those of the integers, in the shape of the sums of blocks.
-    fn repeated(
-        &self,
-        rewriter: &mut Rewriter<'_>,
-        space: &IterationSpace,
-        (scale, value): (&Scale, ValueId),
-        target: &Target,
-        parts: &Parts,
-    ) -> Built {
-        // Short floats are laid out as they are, and converted where kernels load them.
-        let dtype = rewriter.builder.dtype(value)?;
-        let short = short_float(rewriter, scale.value);
-        let as_given = value == rewriter.get(scale.value);
-        let value = short.filter(|_| as_given).unwrap_or(value);
-        let value = rewriter.builder.reshape(value, &scale.shape[..])?;
-        let mut own = self.contraction(rewriter, space);
-        // Blocks have the place of the terms: both are the only reduced axis of their operand.
-        let read = &space.operands[self.operand];
-        own.space.operands[self.operand] =
-            scale.axes.iter().map(|axis| read[*axis].clone()).collect();
-        own.operands[self.operand].value = value;
-        panels::apply(&mut own, &mut rewriter.builder, target, &mut Vec::new())?;
-        let laid = own.operands[self.operand].value;
-        let own = self.parts(&own, &rewriter.builder.shape(laid)?)?;
-        if own.panel != parts.panel {
-            return Err("scales of another layout".to_owned());
-        }
-        let place = |own: &Expr| Some(parts.axis(own.as_symbol()?.index()));
-        let axes = own.space.operands[self.operand].iter().map(place);
-        let axes = axes.collect::<Option<Vec<usize>>>().ok_or("scales that are not walked")?;
-        let laid = rewriter.builder.cast(laid, dtype)?;
-        rewriter.builder.broadcast(laid, parts.shape(), &axes)
-    }
-}
-
-/// The short float that an old value in f32 is a conversion of.
-fn short_float(rewriter: &Rewriter<'_>, value: ValueId) -> Option<ValueId> {
-    let source = rewriter.source;
-    let (id, _) = source.producer(value)?;
-    let node = &source.nodes[id];
-    let Op::Map { function: ScalarFunction::Cast, dtype: DType::F32 } = node.op else {
-        return None;
-    };
-    let dtype = source.ty(node.operands[0]).as_tensor()?.dtype;
-    matches!(dtype, DType::F16 | DType::BF16).then(|| rewriter.get(node.operands[0]))
 }
 
 /// The type of words that hold several terms each.
@@ -522,10 +477,15 @@ impl Parts {
         axis - usize::from(self.joined.is_some_and(|joined| joined < axis))
     }
 
+    /// The axis of the sums of blocks that counts these.
+    fn block(&self) -> usize {
+        self.axis(self.block)
+    }
+
     /// The sums of all blocks, in the shape of the product.
     fn whole(&self, rewriter: &mut Rewriter<'_>, sums: ValueId, space: &IterationSpace) -> Built {
         let builder = &mut rewriter.builder;
-        let (block, sum) = (self.axis(self.block), Reduction::Sum);
+        let (block, sum) = (self.block(), Reduction::Sum);
         let mut value = builder.reduce_axes(sums, &[block], sum, DType::F32, false)?;
         let mut order = Vec::new();
         for (axis, place) in self.places.iter().enumerate() {

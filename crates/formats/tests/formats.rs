@@ -550,7 +550,7 @@ proptest! {
     fn blocks_of_weights_are_read_as_they_are_stored(
         [rows, blocks, columns] in [1i64..7, 1i64..5, 1i64..140],
         bits in prop::sample::select(vec![2u32, 4, 8]),
-        [points, turned, signed, rounded, shifted, uneven] in any::<[bool; 6]>(),
+        [points, turned, signed, rounded, shifted, uneven, parts] in any::<[bool; 7]>(),
     ) {
         let (depth, most) = (32 * blocks, (1 << bits) - 1);
         // Integers as they are, or their lowest bits.
@@ -594,6 +594,19 @@ proptest! {
             ),
             false => String::new(),
         };
+        // Scales as they are, or a short float for every two blocks times a byte for each.
+        let halves = blocks / 2;
+        let parts = parts && blocks % 2 == 0;
+        let scales = match parts {
+            true => format!(
+                "%h: f16[N, H] = weight @c1 %hf: f32[N, H] = map cast %h
+                 %hr: f32[N, H, 2] = broadcast axes [0, 1] %hf
+                 %q: u8[N, H, 2] = weight @c{} %qf: f32[N, H, 2] = map cast %q
+                 %hq: f32[N, H, 2] = map mul %hr, %qf %t: f32[N, B] = reshape %hq",
+                2 + usize::from(points) + usize::from(shifted)
+            ),
+            false => "%t: f32[N, B] = weight @c1".to_owned(),
+        };
         // As a matrix product has its operand, or its transpose.
         let (moved, read, shape) = match turned {
             true => ("transpose [1, 0]", "r0, a1", "K, N"),
@@ -614,7 +627,7 @@ proptest! {
             let (data, x) = if rounded { (data, "xy") } else { ("", "x") };
             let text = format!(
                 "function @blocks {{ parameter %x: f32[M, K] as \"x\"
-                   %w: {dtype}[N, K] = weight @c0 %t: f32[N, B] = weight @c1
+                   %w: {dtype}[N, K] = weight @c0 {scales}
                    {few} {zero}
                    {numbers}
                    %d: f32[N, K] = map sub %f, %zb
@@ -628,7 +641,13 @@ proptest! {
                      %{x}[a0, r0], %v[{read}] accumulate f32
                    return %r as \"r\" }}"
             );
-            let extent = [("M", rows), ("N", columns), ("K", depth), ("B", blocks)];
+            let extent = [
+                ("M", rows),
+                ("N", columns),
+                ("K", depth),
+                ("B", blocks),
+                ("H", halves),
+            ];
             extent.iter().fold(text, |text, (name, extent)| {
                 let forms = [("[", ","), (" ", "]"), (" ", ","), (": ", " ")];
                 forms
@@ -646,13 +665,19 @@ proptest! {
         let dtype = if dtype == "i8" { DType::I8 } else { DType::U8 };
         let mut weights = vec![
             random_tensor(dtype, &[columns, depth], 1),
-            random_tensor(DType::F32, &[columns, blocks], 2),
+            match parts {
+                true => random_tensor(DType::F16, &[columns, halves], 2),
+                false => random_tensor(DType::F32, &[columns, blocks], 2),
+            },
         ];
         if points {
             weights.push(random_tensor(dtype, &[columns, blocks], 4));
         }
         if shifted {
             weights.push(random_tensor(DType::F32, &[columns, blocks], 5));
+        }
+        if parts {
+            weights.push(random_tensor(DType::U8, &[columns, halves, 2], 6));
         }
         let inputs = [random_tensor(DType::F32, &[rows, depth], 3)];
         let options = FormatOptions { winograd: Winograd::Never, ..Default::default() };

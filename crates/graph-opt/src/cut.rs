@@ -7,9 +7,9 @@
 //! `Iota`, literals) are computed again in `main`, indices are converted there, and a weight that
 //! `main` reads as it is stays a `Weight`. Where `main` only looks up elements of what is larger
 //! than the constants it is made of, element by element (a quantised table of embeddings), or
-//! multiplies each a few times (weights of few bits), or has them follow sums (scales of 16 bits),
-//! it makes those elements of the constants that take the least memory. Run after dead nodes are
-//! gone and equal nodes are one.
+//! multiplies each a few times (weights of few bits), or has them follow sums (scales of 16 bits
+//! and of bytes, and products of such), it makes those elements of the constants that take the
+//! least memory. Run after dead nodes are gone and equal nodes are one.
 
 use base::{Arena, IdSet, SecondaryMap};
 use graph::{Definition, Function, Node, NodeId, Op, User, Users, ValueId, element_count};
@@ -48,7 +48,7 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
     let met_seldom = |value: ValueId| {
         let made = function.producer(value);
         let is_field = made.is_some_and(|(id, _)| function.nodes[id].op.is_field());
-        let is_of_short = made.is_some_and(|(id, _)| widens_float(function, id));
+        let is_of_short = made.is_some() && is_of_short(function, value);
         let is_read = |user: &User| match *user {
             User::Operand(node, number) => {
                 let made = function.nodes[node].results.first();
@@ -105,15 +105,29 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
     order.flat_map(|id| function.nodes[id].results.clone()).collect()
 }
 
-/// Whether a node converts floats of 16 bits, which kernels do where they load them.
-fn widens_float(function: &Function, node: NodeId) -> bool {
-    let Node { op, operands, .. } = &function.nodes[node];
-    let short = |&value: &ValueId| {
-        let ty = function.ty(value).as_tensor();
-        ty.is_some_and(|ty| matches!(ty.dtype, DType::F16 | DType::BF16))
-    };
-    let widens = Op::Map { function: ScalarFunction::Cast, dtype: DType::F32 };
-    *op == widens && operands.iter().all(short)
+/// Whether a value is floats of 16 bits, or bytes, that are converted, or products of such: kernels
+/// make these where they load what they are made of.
+fn is_of_short(function: &Function, value: ValueId) -> bool {
+    let bits = |value: ValueId| function.ty(value).as_tensor().map(|ty| ty.dtype.bits());
+    let (mut work, mut converts) = (vec![value], false);
+    // Scales are products of few numbers.
+    for _ in 0..16 {
+        let Some(value) = work.pop() else { return converts };
+        let Some((id, _)) = function.producer(value) else { return false };
+        let Node { op, operands, .. } = &function.nodes[id];
+        match op {
+            Op::Map { function: ScalarFunction::Cast, dtype: DType::F32 }
+                if bits(operands[0]).is_some_and(|bits| bits <= 16) =>
+            {
+                converts = true;
+            }
+            Op::Map { function: ScalarFunction::Mul | ScalarFunction::Neg, dtype: DType::F32 }
+            | Op::Broadcast { .. }
+            | Op::Reshape { .. } => work.extend(operands),
+            _ => return false,
+        }
+    }
+    false
 }
 
 /// Whether an operand of a node only ever meets what is made of a sum, element by element.
