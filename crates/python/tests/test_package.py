@@ -10,6 +10,7 @@ import os
 import pathlib
 import pickle
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -52,6 +53,22 @@ def model_of(nodes, inputs, outputs, opset=21):
     graph = onnx.helper.make_graph(nodes, "graph", *infos)
     opsets = [onnx.helper.make_opsetid("", opset)]
     return onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+# What an import may not bring in: what it is for a call needs, and takes longer than all else.
+LATE = "tempfile shutil json random html threading tilewright.torch torch onnx jinja2".split()
+
+
+class Import(unittest.TestCase):
+    def test_it_brings_in_nothing_that_a_call_needs(self):
+        code = (
+            "import sys, numpy; before = set(sys.modules); import tilewright; "
+            "print(*sorted(set(sys.modules) - before))"
+        )
+        command = [sys.executable, "-c", code]
+        found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split()
+        self.assertIn("tilewright", found)
+        self.assertEqual([name for name in LATE if name in found], [])
 
 
 class Digits(unittest.TestCase):

@@ -1,8 +1,6 @@
 """Models of bytes, as ``tilewright quantise`` writes them."""
 
-import json
 import os
-import tempfile
 from typing import Dict
 
 from . import _native
@@ -15,6 +13,8 @@ class Quantised(_Shown):
     on the samples, as ``tilewright quantise --json`` writes it. As text it is the table."""
 
     def __init__(self, data, report, text):
+        import json
+
         self.data: bytes = data
         self.report: Dict = json.loads(report)
         self._text = text
@@ -25,6 +25,8 @@ class Quantised(_Shown):
 
     def save(self, path) -> None:
         """Writes the file, whole or not at all."""
+        import tempfile
+
         path = os.fspath(path)
         folder = os.path.dirname(os.path.abspath(path))
         handle, staged = tempfile.mkstemp(dir=folder, prefix=".quantised-")
