@@ -57,7 +57,7 @@ pub struct Machine {
     /// Bytes of a line of the caches.
     pub line_bytes: i64,
     /// Bytes from which on two accesses count as elsewhere: half a page, which prefetchers that
-    /// follow streams do not leave.
+    /// follow streams do not leave and those that watch an instruction do not look across.
     pub near_bytes: i64,
     /// First-level data cache, of a core.
     pub l1: Level,

@@ -12,10 +12,6 @@ use crate::copied::Copied;
 use crate::given::Refused;
 use crate::structure::{Access, LoopInfo, Motion, Nest, axis_loops};
 
-/// Bytes from one load of an instruction to its next one from which on prefetchers that watch
-/// instructions lose a stream: half a page.
-pub(super) const TOO_FAR: i64 = 2048;
-
 /// A kernel of three nests, with what is known of its axes.
 pub(super) struct Problem {
     /// Name of the accumulators.
@@ -94,7 +90,7 @@ impl Problem {
     }
 
     /// The most bytes by which an operand moves on from term to term, of those that stay near.
-    pub(super) fn bytes_a_term(&self, kernel: &Kernel) -> i64 {
+    pub(super) fn bytes_a_term(&self, kernel: &Kernel, target: &Target) -> i64 {
         let tuple = tuple(self, kernel);
         let mut terms = self.reduced.iter().rev();
         let Some(innermost) = terms.find(|found| Some(*found) != tuple.as_ref()) else {
@@ -107,7 +103,7 @@ impl Problem {
             }
             Motion::Still | Motion::Irregular => None,
         });
-        moves.filter(|bytes| *bytes < TOO_FAR).max().unwrap_or(1).max(1)
+        moves.filter(|bytes| *bytes < target.machine.near_bytes).max().unwrap_or(1).max(1)
     }
 
     /// Whether the terms of a loop lie side by side in rows of an operand of which several fill a

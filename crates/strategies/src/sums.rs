@@ -6,7 +6,7 @@ use schedule::{ScheduleStep, Tail};
 use crate::choice::Choice;
 use crate::given::Refused;
 use crate::hand::Hand;
-use crate::problem::{Problem, TOO_FAR, instructions};
+use crate::problem::{Problem, instructions};
 
 /// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
 /// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
@@ -82,7 +82,7 @@ pub(super) fn unroll_sum(
     target: &Target,
 ) -> Result<(), Refused> {
     let most = if target.is_microcontroller() { UNROLLED_IN_FLASH } else { UNROLLED };
-    let near = (TOO_FAR - 1) / problem.bytes_a_term(hand.kernel());
+    let near = (target.machine.near_bytes - 1) / problem.bytes_a_term(hand.kernel(), target);
     let mut budget = (most / accumulators.max(1)).min(near);
     for (position, name) in reduced.iter().enumerate().rev() {
         let Some(extent) = hand.extent(name) else { break };
