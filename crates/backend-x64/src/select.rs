@@ -106,6 +106,7 @@ pub(crate) fn select(kernel: &Kernel, isa: Isa, want_statements: bool) -> base::
         lane: 0,
         instructions: SecondaryMap::new(),
         rounded: SecondaryMap::new(),
+        uncut: SecondaryMap::new(),
         joined: SecondaryMap::new(),
         short: SecondaryMap::new(),
         loaded: Vec::new(),
@@ -186,6 +187,8 @@ struct Selector<'a> {
     instructions: SecondaryMap<SymbolId, Option<Rc<Use>>>,
     /// What was rounded to bf16 to make a value; the f16 numbers that it was made of.
     rounded: SecondaryMap<VRegId, Option<VRegId>>,
+    /// A number of bf16 with what was to be cut off still below it.
+    uncut: SecondaryMap<VRegId, Option<VRegId>>,
     /// Sums of integers, of what they were made where more can join it.
     joined: SecondaryMap<VRegId, Option<Joined>>,
     /// The short type of which all numbers in the lanes of a value are.

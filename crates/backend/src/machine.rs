@@ -40,6 +40,9 @@ pub struct Machine {
     pub cycles_of_division: f64,
     /// Cycles for each element that a gather brings, which nothing else is started in.
     pub cycles_of_gather: f64,
+    /// What rounding a vector of f32 to bfloat16 and back takes, in instructions of which
+    /// `arithmetic_per_cycle` are started: the bit that is rounded to, the sum, what keeps NaN.
+    pub rounding_to_bf16: f64,
     /// Cycles from a store until a load of what was stored has it.
     pub store_to_load: f64,
     /// Cycles before the first byte is there of what lies elsewhere in a large operand: what is
@@ -202,6 +205,7 @@ impl Machine {
             looks_ahead: 320.0,
             cycles_of_division: 6.0,
             cycles_of_gather: 1.4,
+            rounding_to_bf16: 8.0,
             store_to_load: 8.0,
             start_elsewhere: 12.0,
             lines_stored: 14,
@@ -248,6 +252,7 @@ impl Machine {
             looks_ahead: 256.0,
             cycles_of_division: 4.0,
             cycles_of_gather: 1.7,
+            rounding_to_bf16: 14.0,
             l1: Level { reads: 64.0, writes: 32.0, ..wide.l1 },
             l2: Level { bytes: 512 << 10, reads: 30.0, writes: 20.0, ..wide.l2 },
             l3: Level { usable: 0.25, reads: 18.0, writes: 16.0, ..wide.l3 },
@@ -281,6 +286,7 @@ impl Machine {
             looks_ahead: 1.0,
             cycles_of_division: 14.0,
             cycles_of_gather: 2.0,
+            rounding_to_bf16: 8.0,
             store_to_load: 1.0,
             start_elsewhere: 1.0,
             lines_stored: 1,

@@ -1,8 +1,8 @@
 //! Values that stand for integers of 8 bits: what they are a multiple of, seen through movements.
 //!
 //! A quantised tensor, brought back to numbers, is `(cast<f32>(q) - z) * s`: a *whole* number, the
-//! difference of an integer and a zero point, times scales. Padding, transposes and reshapes may
-//! follow, and further scales, which passes have moved there.
+//! difference of an integer and a zero point, times scales. Padding, slices, transposes and reshapes
+//! may follow, and further scales, which passes have moved there.
 
 use graph::{Built, Function, Op, Rewriter, ValueId, axis_groups};
 use sym::Expr;
@@ -27,8 +27,8 @@ pub(crate) struct Quantised {
     pub(crate) scales: Vec<Scale>,
     /// What is taken from the integers, where it goes along the axes of the value.
     pub(crate) points: Option<Scale>,
-    /// Whether zeros were put around it.
-    pub(crate) is_padded: bool,
+    /// Whether zeros were put around it, or elements left out.
+    pub(crate) is_cut: bool,
 }
 
 /// An integer of 8 bits, or the difference of two, in the type of a sum.
@@ -99,7 +99,7 @@ impl Quantised {
     fn behind(function: &Function, value: ValueId, steps: usize) -> Option<Quantised> {
         if let Some(whole) = Whole::of(function, value) {
             let points = whole.zero.and_then(|zero| Scale::of(function, zero, ScalarFunction::Sub));
-            return Some(Quantised { whole, scales: Vec::new(), points, is_padded: false });
+            return Some(Quantised { whole, scales: Vec::new(), points, is_cut: false });
         }
         let steps = steps.checked_sub(1)?;
         let (id, _) = function.producer(value)?;
@@ -126,8 +126,8 @@ impl Quantised {
             points.follow(function, &node.op, operand(0), value)?;
             Some(points)
         });
+        found.is_cut |= matches!(node.op, Op::Pad { .. } | Op::Slice { .. });
         if let Op::Pad { .. } = &node.op {
-            found.is_padded = true;
             let zero = function.literal(operand(1))?;
             zero.scalars().all(|element| element.bits() == 0).then_some(())?;
         }
@@ -137,7 +137,8 @@ impl Quantised {
 
 /// Whether what an operation does to numbers it can do to the integers that these stand for.
 fn moves(op: &Op) -> bool {
-    matches!(op, Op::Transpose { .. } | Op::Pad { .. } | Op::Reshape { .. } | Op::Broadcast { .. })
+    let copies = matches!(op, Op::Transpose { .. } | Op::Reshape { .. } | Op::Broadcast { .. });
+    copies || matches!(op, Op::Pad { .. } | Op::Slice { .. })
 }
 
 impl Scale {
@@ -188,7 +189,7 @@ impl Scale {
                     *axis = axes[*axis];
                 }
             }
-            Op::Pad { .. } => {
+            Op::Pad { .. } | Op::Slice { .. } => {
                 let (from, to) = (shape(from)?, shape(to)?);
                 self.axes.iter().all(|&axis| from[axis] == to[axis]).then_some(())?;
             }
@@ -331,7 +332,9 @@ fn range_behind(function: &Function, value: ValueId, steps: usize) -> Option<(i6
             let most = mask.scalars().next()?.as_f64() as i64;
             (most >= 0).then_some((0, most))
         }
-        Op::Reshape { .. } | Op::Transpose { .. } | Op::Broadcast { .. } => range(function, inner),
+        Op::Reshape { .. } | Op::Transpose { .. } | Op::Broadcast { .. } | Op::Slice { .. } => {
+            range(function, inner)
+        }
         Op::Pad { .. } => {
             let [one, other] = [range(function, inner)?, range(function, node.operands[1])?];
             Some((one.0.min(other.0), one.1.max(other.1)))
@@ -385,7 +388,7 @@ fn is_whole(function: &Function, value: ValueId) -> bool {
             let of = function.ty(node.operands[0]).as_tensor().map(|ty| ty.dtype);
             of.is_some_and(|dtype| dtype.is_integer() && dtype.bits() <= 8)
         }
-        Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } => {
+        Op::Broadcast { .. } | Op::Reshape { .. } | Op::Transpose { .. } | Op::Slice { .. } => {
             is_whole(function, node.operands[0])
         }
         // Numbers that are looked up in a table of such.

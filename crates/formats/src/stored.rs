@@ -89,7 +89,7 @@ impl Stored {
             return None;
         }
         let shape = &source.ty(data.operands[operand]).as_tensor()?.shape;
-        if !is_matrix || !one_sum || found.is_padded {
+        if !is_matrix || !one_sum || found.is_cut {
             return None;
         }
         let points = match (found.whole.known_zero(source), &found.points) {

@@ -5,15 +5,20 @@
 //!
 //! Values are those of the evaluator, so folding has no arithmetic of its own. Only results of at
 //! most [`LARGEST`] elements are folded: anything larger is cheaper as the node that makes it, and
-//! a `Broadcast` stays one unless its result has a single element.
+//! a `Broadcast` stays one unless its result has a single element. So do integers that are kept
+//! short, of which there are more than [`FEW`].
 
 use base::ConstantId;
 use eval::EvaluationPrecision;
 use graph::{FunctionBuilder, Op, TensorType, Type, ValueId, element_count};
-use tensor::Tensor;
+use tensor::{DType, ScalarFunction, Tensor};
 
 /// The most elements of a folded result, and of the literals it comes from.
 pub(crate) const LARGEST: usize = 64;
+
+/// The most integers of 32 bits that are folded to ones of 64 bits: indices are of so many, and
+/// vectors hold twice as many of the short ones (file `short_indices`).
+pub(crate) const FEW: usize = 8;
 
 /// The value of a node, if it has one result that folds.
 pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) -> Option<Tensor> {
@@ -26,7 +31,15 @@ pub(crate) fn value(builder: &FunctionBuilder, op: &Op, operands: &[ValueId]) ->
     let types: Vec<&Type> = operands.iter().map(|&value| function.ty(value)).collect();
     let results = graph::infer(op, &types).ok()?;
     let [Type::Tensor(result)] = &results[..] else { return None };
-    let largest = if matches!(op, Op::Broadcast { .. }) { 1 } else { LARGEST };
+    let largest = match op {
+        Op::Broadcast { .. } => 1,
+        Op::Map { function: ScalarFunction::Cast, dtype: DType::I64 }
+            if literals[0].dtype() == DType::I32 =>
+        {
+            FEW
+        }
+        _ => LARGEST,
+    };
     if !result_is_small(result, largest) {
         return None;
     }

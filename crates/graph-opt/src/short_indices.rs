@@ -54,8 +54,7 @@ fn indices(function: &Function, constants: &IdSet<ValueId>, id: NodeId) -> Vec<(
 /// Whether a tensor of indices is neither so short that it is folded, nor short integers already.
 fn is_long(function: &Function, index: ValueId) -> bool {
     let count = function.ty(index).as_tensor().map(|ty| graph::element_count(&ty.shape));
-    let few =
-        count.and_then(|count| count.as_constant()).is_some_and(|it| it <= fold::LARGEST as i64);
+    let few = count.and_then(|count| count.as_constant()).is_some_and(|it| it <= fold::FEW as i64);
     let made = function.producer(index).map(|(id, _)| &function.nodes[id]);
     let is_cast = made.is_some_and(|node| {
         let from = node.operands.first().and_then(|&value| function.ty(value).as_tensor());

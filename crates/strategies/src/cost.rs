@@ -171,6 +171,11 @@ impl Around {
     fn is_straight(&self) -> bool {
         self.kind != Kind::Turns
     }
+
+    /// Whether the vectors of a vector loop are written out: of many a loop is made.
+    fn is_written_out(&self) -> bool {
+        self.extent <= backend::VECTORS_WRITTEN_OUT * self.lanes
+    }
 }
 
 /// What a block costs.

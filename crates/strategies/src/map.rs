@@ -8,8 +8,8 @@
 
 use backend::Target;
 use loops::visit::{Effect, walk};
-use loops::{Kernel, ScalarExpr, Scope, Stmt};
-use schedule::{Schedule, Tail};
+use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt};
+use schedule::{LocalScope, Schedule, ScheduleStep, Tail};
 use tensor::DType;
 
 use crate::fuse::fuse_neighbours;
@@ -18,7 +18,7 @@ use crate::hand::{Hand, SHARED};
 use crate::naive::WORTH_CODE;
 use crate::point::Point;
 use crate::sketch::needs_expansion;
-use crate::structure::{Motion, Nest};
+use crate::structure::{Access, Motion, Nest};
 use crate::vectors::{VECTORS, lanes, split_any, split_apart};
 
 /// Uses of elements in a block that has work enough for a turn, and values enough for the
@@ -270,6 +270,43 @@ fn next_in_row(
     (along.extent * element < machine.line_bytes).then_some((next, share_a_set))
 }
 
+/// Copies, before a tile, what all of its columns share of operands that lie scattered along the
+/// vectors, so that each column loads it whole.
+fn stage_scattered(
+    hand: &mut Hand<'_>,
+    nest: &Nest,
+    (vector, other): (usize, usize),
+    around: &str,
+) -> Result<(), Refused> {
+    let is_scattered = |access: &&Access| {
+        !access.motion(&nest.loops[vector]).is_vector()
+            && access.motion(&nest.loops[other]) == Motion::Still
+    };
+    let mut staged: Vec<BufferId> = nest.loads().filter(is_scattered).map(|it| it.buffer).collect();
+    // An operand that is met in two ways has no one copy.
+    staged.retain(|id| nest.loads().filter(|access| access.buffer == *id).count() == 1);
+    for id in staged {
+        let buffer = hand.kernel().buffers[id].name.clone();
+        let into = hand.fresh(&buffer, "column");
+        hand.take(ScheduleStep::StageRead {
+            buffer,
+            target: around.to_owned(),
+            into: into.clone(),
+            scope: LocalScope::Scratch,
+            order: Vec::new(),
+        })?;
+        let copy = hand.kernel().buffers.values().find(|copy| copy.name == into);
+        let axes = copy.map_or(0, |copy| copy.shape.len());
+        for axis in (0..axes).rev().map(|axis| format!("{into}_{axis}")) {
+            if hand.extent(&axis).is_some_and(|extent| extent > 1) {
+                hand.vectorise(&axis)?;
+                break;
+            }
+        }
+    }
+    Ok(())
+}
+
 /// Tiles of both loops, so that lines of both sides are used whole.
 fn transpose(
     hand: &mut Hand<'_>,
@@ -300,6 +337,9 @@ fn transpose(
     let inner = vec![other_inner.clone(), vector_inner.clone()];
     hand.reorder(&[outer.clone(), inner].concat())?;
     hand.vectorise(&vector_inner)?;
+    if let Some(around) = outer.last() {
+        stage_scattered(hand, nest, (vector, other), around)?;
+    }
     // Written out, what a tile loads is seen at once and can be transposed in registers.
     let elements: i64 = nest.loops.iter().map(|found| found.extent).product();
     let repaid = !once || elements >= WORTH_CODE;

@@ -23,10 +23,12 @@ pub(super) fn split_any(
     name: &str,
     width: i64,
 ) -> Result<(Option<String>, String), Refused> {
-    if hand.is_guard(name) && hand.extent(name).is_some_and(|it| it <= WRITTEN_OUT * width) {
+    let period = hand.period(name);
+    let whole = if period == 1 { WRITTEN_OUT * width } else { width };
+    if hand.is_guard(name) && hand.extent(name).is_some_and(|it| it <= whole) {
         return Ok((None, name.to_owned()));
     }
-    let width = match hand.period(name) {
+    let width = match period {
         period @ 2.. if period <= width => period << (width / period).ilog2(),
         _ => width,
     };

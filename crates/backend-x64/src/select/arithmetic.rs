@@ -313,6 +313,7 @@ impl Selector<'_> {
         let rounded = Self::cast_lane(cut, Lane::F32);
         if let Item::Register(result) = rounded.item {
             self.rounded[result] = Some(value);
+            self.uncut[result] = Some(self.register(chosen)).filter(|_| !is_wrong);
         }
         rounded
     }

@@ -161,6 +161,9 @@ impl Selector<'_> {
         let parts: Vec<_> = parts.iter().map(|&(index, _, step)| (index, step)).collect();
         let (index, scale) = self.byte_offsets(&parts, linear.lane_step, lanes)?;
         let address = self.address(buffer, &rest);
+        if let Some(found) = self.load_at_each(buffer, address, (index, scale), mask) {
+            return Some(found);
+        }
         if dtype.bits() < 32 {
             let offsets = match scale {
                 1 => index,
@@ -176,6 +179,39 @@ impl Selector<'_> {
         let inst = Inst::new(Opcode::Gather, lane, &[zero, index, mask]).imm(scale);
         let value = self.load_inst(inst.address(address), ty, buffer);
         Some(Evaluated::Vector(Vector { item: Item::Register(value), lane, lanes }))
+    }
+
+    /// Elements at multiples of indices from an address, one load each; none where an instruction
+    /// that gathers them takes less, or it is not known which lanes are on.
+    fn load_at_each(
+        &mut self,
+        buffer: BufferId,
+        address: MemoryOperand,
+        (index, scale): (Vector, i64),
+        mask: Mask,
+    ) -> Option<Evaluated> {
+        let Mask::Constant(on) = mask else { return None };
+        if self.builder.has_masks() {
+            return None;
+        }
+        let start = match address.index {
+            None => address,
+            Some(_) => {
+                let place = Inst::new(Opcode::Lea, Lane::I64, &[]).address(address);
+                MemoryOperand::new(self.builder.emit(place, RegisterType::Int), 0)
+            }
+        };
+        let ints = self.lanes_as_ints(index, APART);
+        let scale = u8::try_from(scale).ok()?;
+        let place = |(at, &int): (usize, &VRegId)| {
+            (on >> at & 1 == 1).then_some(MemoryOperand { index: Some((int, scale)), ..start })
+        };
+        let places: Vec<Option<MemoryOperand>> = ints.iter().enumerate().map(place).collect();
+        match carrier(self.kernel.buffers[buffer].dtype)? {
+            _ if self.element_bytes(buffer) < 4 => self.load_narrow_places(buffer, &places),
+            Carrier::Lane(lane) => self.load_places(buffer, &places, lane),
+            _ => None,
+        }
     }
 
     /// Narrow elements at so many bytes from an address, each in a lane of 32 bits. No instruction

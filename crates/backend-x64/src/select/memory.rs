@@ -636,11 +636,11 @@ impl Selector<'_> {
             self.builder.effect(inst.address(address));
             return;
         }
-        let raw = self.raw_of(value, dtype);
         if !self.builder.has_masks() && dtype.bits() < 32 && dtype != DType::F16 {
-            self.store_packed(address, raw, dtype.bits());
+            self.store_packed(address, value, dtype, lanes);
             return;
         }
+        let raw = self.raw_of(value, dtype);
         let lane = match (dtype, dtype.bits()) {
             (DType::F16, _) => Lane::F16,
             (_, 16) => Lane::I16,

@@ -224,6 +224,14 @@ impl Selector<'_> {
 
     /// Narrow elements side by side in a register of 128 bits.
     fn packed_elements(&mut self, value: Evaluated, dtype: DType) -> VRegId {
+        if let Evaluated::Vector(vector @ Vector { item: Item::Register(value), .. }) = value
+            && dtype == DType::BF16
+        {
+            // What is cut off below them need not be.
+            let uncut = self.uncut[value].filter(|&uncut| self.builder.is_visible(uncut));
+            let item = Item::Register(uncut.unwrap_or(value));
+            return self.bytes_of_lanes(Vector { item, ..vector }, &[2, 3]);
+        }
         let raw = self.raw_of(value, dtype);
         if dtype != DType::F16 {
             return self.low_bytes(raw, dtype.bits());
@@ -234,20 +242,26 @@ impl Selector<'_> {
 
     /// The low bytes of 32-bit lanes side by side, without instructions for it (AVX2).
     pub(super) fn low_bytes(&mut self, raw: Vector, bits: u32) -> VRegId {
+        self.bytes_of_lanes(raw, if bits == 8 { &[0] } else { &[0, 1] })
+    }
+
+    /// These bytes of each 32-bit lane, one lane's or two, side by side.
+    fn bytes_of_lanes(&mut self, raw: Vector, bytes: &[u8]) -> VRegId {
         let value = self.register(raw);
         let ty = self.builder.type_of(value);
-        let pattern: [u8; 16] = if bits == 8 {
-            [0, 4, 8, 12, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255, 255]
-        } else {
-            [0, 1, 4, 5, 8, 9, 12, 13, 255, 255, 255, 255, 255, 255, 255, 255]
-        };
+        let lanes = (0..16).step_by(4);
+        let mut pattern: Vec<u8> =
+            lanes.flat_map(|first| bytes.iter().map(move |byte| first + byte)).collect();
+        pattern.resize(16, 255);
         let pool = self.builder.pool(pattern.repeat(2));
         let inst = Inst::new(Opcode::ShuffleBytes, Lane::I32, &[value])
             .address(MemoryOperand::pool(pool, false));
         let mut packed = self.builder.emit(inst, ty);
         if ty == RegisterType::V256 {
-            let order: &[u64] =
-                if bits == 8 { &[0, 4, 1, 2, 3, 5, 6, 7] } else { &[0, 1, 4, 5, 2, 3, 6, 7] };
+            let order: &[u64] = match bytes.len() {
+                1 => &[0, 4, 1, 2, 3, 5, 6, 7],
+                _ => &[0, 1, 4, 5, 2, 3, 6, 7],
+            };
             let order = self.lane_constants(order, Lane::I32);
             let order = self.register(order);
             let inst = Inst::new(Opcode::Permute, Lane::I32, &[order, packed]);
@@ -258,10 +272,16 @@ impl Selector<'_> {
         packed
     }
 
-    /// Stores the low bytes of 32-bit lanes side by side (AVX2).
-    pub(super) fn store_packed(&mut self, address: MemoryOperand, raw: Vector, bits: u32) {
-        let packed = self.low_bytes(raw, bits);
-        let (op, lane) = match raw.lanes * bits as usize {
+    /// Stores narrow elements of 32-bit lanes side by side (AVX2).
+    pub(super) fn store_packed(
+        &mut self,
+        address: MemoryOperand,
+        value: Evaluated,
+        dtype: DType,
+        lanes: usize,
+    ) {
+        let packed = self.packed_elements(value, dtype);
+        let (op, lane) = match lanes * dtype.bits() as usize {
             32 => (Opcode::StoreLane, Lane::I32),
             64 => (Opcode::StoreLane, Lane::I64),
             _ => (Opcode::Store, Lane::I32),

@@ -50,8 +50,19 @@ impl Selector<'_> {
         lane: Lane,
         mask: Mask,
     ) -> Option<Evaluated> {
-        let (lanes, places) = (offsets.len(), places_of(address, offsets, mask)?);
-        let short = RegisterType::V128;
+        let places = places_of(address, offsets, mask)?;
+        self.load_places(buffer, &places, lane)
+    }
+
+    /// Elements of 4 or 8 bytes at these places, each in a lane of its own; zero where there is
+    /// none.
+    pub(super) fn load_places(
+        &mut self,
+        buffer: BufferId,
+        places: &[Option<MemoryOperand>],
+        lane: Lane,
+    ) -> Option<Evaluated> {
+        let (lanes, short) = (places.len(), RegisterType::V128);
         let mut parts: Vec<Option<VRegId>> = Vec::new();
         for places in places.chunks(SHORT / lane.bytes()) {
             let mut elements = Vec::new();
@@ -83,9 +94,18 @@ impl Selector<'_> {
         offsets: &[i64],
         mask: Mask,
     ) -> Option<Evaluated> {
+        let places = places_of(address, offsets, mask)?;
+        self.load_narrow_places(buffer, &places)
+    }
+
+    /// The same at any places.
+    pub(super) fn load_narrow_places(
+        &mut self,
+        buffer: BufferId,
+        places: &[Option<MemoryOperand>],
+    ) -> Option<Evaluated> {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let (lanes, places) = (offsets.len(), places_of(address, offsets, mask)?);
-        let lane = widened_lane(dtype);
+        let (lanes, lane) = (places.len(), widened_lane(dtype));
         let ty = register_type(lane, lanes);
         let element = match self.element_bytes(buffer) {
             1 => Lane::I8,

@@ -140,7 +140,7 @@ pub(super) fn data(
     let index = &space.operands[number];
     let is_plain = found.whole.zero_as(source, DType::I8) == Some(0)
         && found.whole.dtype(source) == Some(DType::I8)
-        && !found.is_padded;
+        && !found.is_cut;
     let fits = |(axis, extent): (&usize, &Expr)| {
         let Some(own) = index[*axis].as_symbol() else { return false };
         let whole = &space.extents[own.index()] == extent;

@@ -93,6 +93,12 @@ pub(super) const RULES: &[Rule] = &[
         "gather x {c} => slice x if c is one index",
         gather_one,
     ),
+    Rule::new(
+        "gather_twice",
+        Subject::Gather,
+        "gather (gather x {c}) i => gather x (gather {c} i) if both are along one axis",
+        gather_twice,
+    ),
 ];
 
 /// The axes that are not known to have extent 1.
@@ -349,4 +355,22 @@ fn gather_one(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired
     let slice = maker.slice(x, &starts, &vec![1; shape.len()], &shape)?;
     shape.remove(axis);
     Ok(maker.reshape(slice, &shape)?)
+}
+
+fn gather_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let Op::Gather { axes, batch: 0, .. } = op else { return Err(No::Match) };
+    let (&[axis], &[gathered, outer]) = (&axes[..], operands) else { return Err(No::Match) };
+    let (of, inner_operands) = maker.definition(gathered).ok_or(No::Match)?;
+    let Op::Gather { axes: inner_axes, batch: 0, position } = of else { return Err(No::Match) };
+    let &[x, inner] = &inner_operands[..] else { return Err(No::Match) };
+    require(inner_axes[..] == [axis] && position == axis, "they are along different axes")?;
+    let literal = maker.function().literal(inner).ok_or(No::Because("an index is not known"))?;
+    require(literal.shape().len() == 1, "the indices have several axes")?;
+    // Of those that are left out, too, one out of range is a fault.
+    let extent = maker.shape(x)?[axis].as_constant().unwrap_or(0);
+    let inside = literal.scalars().all(|index| (0..extent).contains(&index.as_i64()));
+    require(inside, "an index may be out of range")?;
+    let of_indices = Op::Gather { axes: vec![0], batch: 0, position: 0 };
+    let indices = maker.one(&of_indices, &[inner, outer])?;
+    Ok(maker.one(op, &[x, indices])?)
 }

@@ -9,7 +9,7 @@ use sym::{Atom, Expr, SymbolId, Term};
 
 use super::traffic::Step;
 use super::work::{Depends, Work};
-use super::{Kind, Walk};
+use super::{Around, Kind, Walk};
 use crate::problem::MOST_TAPS;
 use crate::structure::{Access, Motion};
 
@@ -413,7 +413,7 @@ impl Walk<'_> {
         for (around, motion) in own {
             match around.kind {
                 Kind::Vector => {
-                    known = index.iter().all(|axis| walks_whole_blocks(axis, around.variable));
+                    known = index.iter().all(|axis| is_known_by_lane(axis, around));
                     let apart = if known { *motion } else { Motion::Irregular };
                     wrapped = !known && motion.is_run_of(around.lanes);
                     let motion = apart;
@@ -494,6 +494,20 @@ fn walks_whole_blocks(index: &Expr, variable: SymbolId) -> bool {
         !atom.contains(variable)
             || (dividend.constant_part() % divisor == 0 && { others }.all(whole))
     })
+}
+
+/// The same of a vector loop, which is one more loop to stand somewhere where its vectors are not
+/// written out.
+pub(super) fn is_known_by_lane(index: &Expr, vector: &Around) -> bool {
+    let (variable, lanes) = (vector.variable, vector.lanes);
+    let whole = |atom: &Atom| match atom {
+        Atom::FloorDiv(_, divisor) | Atom::Mod(_, divisor) if atom.contains(variable) => divisor
+            .as_constant()
+            .is_some_and(|divisor| divisor > 0 && (lanes % divisor == 0 || divisor % lanes == 0)),
+        _ => true,
+    };
+    walks_whole_blocks(index, variable)
+        && (vector.is_written_out() || index.terms().iter().flat_map(Term::factors).all(whole))
 }
 
 /// An index without what keeps the last turn of a loop inside: `min(a, c * v)` is `c * v`.

@@ -308,7 +308,7 @@ impl Walk<'_> {
                     depends = depends.and(Depends::on(side));
                 }
                 let masks = |found: &Condition| match (self.masks(found), self.runs(found)) {
-                    (true, _) => MASKING,
+                    (true, _) => self.lanes_asked(found),
                     (false, true) => ASKING,
                     (false, false) => 1.0,
                 };
@@ -338,9 +338,8 @@ impl Walk<'_> {
     fn runs(&self, condition: &Condition) -> bool {
         let contains =
             |symbol: SymbolId| condition.left.contains(symbol) || condition.right.contains(symbol);
-        // Of many vectors a loop is made.
         let is_loop = |around: &super::Around| match around.kind {
-            Kind::Vector => around.extent > backend::VECTORS_WRITTEN_OUT * around.lanes,
+            Kind::Vector => !around.is_written_out(),
             _ => !around.is_straight(),
         };
         let mut around = self.around.iter();
@@ -353,6 +352,19 @@ impl Walk<'_> {
         let differs =
             |vector: super::Around| sides.iter().any(|side| side.contains(vector.variable));
         self.vector().is_some_and(differs) && self.runs(condition)
+    }
+
+    /// Instructions for a condition that tells lanes apart: where remainders of it are known only
+    /// while running, each lane is asked.
+    fn lanes_asked(&self, condition: &Condition) -> f64 {
+        let sides = [&condition.left, &condition.right];
+        let known = |vector: &super::Around| {
+            sides.iter().all(|side| super::accesses::is_known_by_lane(side, vector))
+        };
+        match self.vector() {
+            Some(vector) if !known(&vector) => ASKING_A_LANE * vector.lanes as f64,
+            _ => MASKING,
+        }
     }
 
     /// The work of a scalar function in so many vectors; of an extreme it tells whether one side
@@ -438,8 +450,8 @@ impl Walk<'_> {
     fn rounding(&self, dtype: DType, instances: f64) -> Work {
         match dtype {
             DType::BF16 => {
-                let arithmetic = ROUNDING * instances;
-                Work { arithmetic, latency: ROUNDING, ..Work::default() }
+                let latency = self.target.machine.rounding_to_bf16;
+                Work { arithmetic: latency * instances, latency, ..Work::default() }
             }
             dtype if dtype.is_float() && dtype.bits() < 32 => {
                 let mut work = self.cast(Some(DType::F32), dtype, instances);
@@ -483,10 +495,6 @@ fn is_number(value: &ScalarExpr) -> bool {
     matches!(value, ScalarExpr::Constant(constant) if !constant.as_f64().is_nan())
 }
 
-/// Instructions that round f32 to bfloat16 and back: the bit that is rounded to, the sum, what
-/// keeps NaN.
-const ROUNDING: f64 = 8.0;
-
 /// Rearrangements that a conversion between widths takes as long as.
 const CONVERSION: f64 = 1.3;
 
@@ -502,6 +510,9 @@ const ASKING: f64 = 5.0;
 /// Instructions for a condition that tells lanes apart and is known only while running: what is the
 /// same for all lanes is brought into their range, spread over them, and compared.
 const MASKING: f64 = 8.0;
+
+/// Instructions for a condition with a remainder that is asked of one lane.
+const ASKING_A_LANE: f64 = 10.0;
 
 /// Bytes of the widest element that a block touches: vectors have as many lanes as it allows.
 /// Narrow elements are computed with in lanes of 32 bits.
