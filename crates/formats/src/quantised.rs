@@ -1,8 +1,8 @@
 //! Values that stand for integers of 8 bits: what they are a multiple of, seen through movements.
 //!
 //! A quantised tensor, brought back to numbers, is `(cast<f32>(q) - z) * s`: a *whole* number, the
-//! difference of an integer and a zero point, times scales. Padding, slices, transposes and reshapes
-//! may follow, and further scales, which passes have moved there.
+//! difference of an integer and a zero point, times scales. Padding, slices, transposes and
+//! reshapes may follow, and further scales, which passes have moved there.
 
 use graph::{Built, Function, Op, Rewriter, ValueId, axis_groups};
 use sym::Expr;

@@ -20,7 +20,9 @@ mod work;
 
 use backend::{Instruction, InstructionCost, Target};
 use base::SecondaryMap;
-use loops::{BufferId, Comparison, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt};
+use loops::{
+    Buffer, BufferId, Comparison, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt,
+};
 use sym::{Expr, SymbolId};
 
 use crate::structure::is_guard;
@@ -90,6 +92,7 @@ impl Cost {
             begun: SecondaryMap::new(),
             known: SecondaryMap::new(),
             held: SecondaryMap::new(),
+            spilled: spilled(kernel, target),
             traffic: Traffic::default(),
         };
         let straight = walk.block(&kernel.body);
@@ -290,7 +293,28 @@ struct Walk<'a> {
     known: SecondaryMap<SymbolId, f64>,
     /// Cycles until what was stored to a buffer in registers or scratch memory is there.
     held: SecondaryMap<BufferId, f64>,
+    /// The share of what is kept in registers that they are too few for, which lies in memory.
+    spilled: f64,
     traffic: Traffic,
+}
+
+/// Vector registers that hold what is on its way, where others are too few.
+const ON_THE_WAY: f64 = 4.0;
+
+/// The share of the vectors of a kernel's buffers in registers that are more than there are.
+fn spilled(kernel: &Kernel, target: &Target) -> f64 {
+    let vectors = |buffer: &Buffer| {
+        let elements: i64 = buffer.shape.iter().filter_map(Expr::as_constant).product();
+        let bytes = u64::from(buffer.dtype.bits()).max(32) / 8 * elements.unsigned_abs();
+        bytes.div_ceil(u64::from(target.vector_bytes))
+    };
+    let kept = kernel.buffers.values().filter(|buffer| buffer.scope == Scope::Register);
+    let kept = kept.map(vectors).sum::<u64>() as f64;
+    let registers = f64::from(target.vector_registers);
+    match kept > registers {
+        true => (kept + ON_THE_WAY - registers) / kept,
+        false => 0.0,
+    }
 }
 
 impl Walk<'_> {

@@ -159,6 +159,7 @@ impl Walk<'_> {
             Depends { loops: self.depends_of(index), distinct: self.distinct(buffer, index) };
         let mut work = Work { latency: self.held[buffer], ..Work::default() };
         if self.kernel.buffers[buffer].scope == Scope::Register {
+            work.loads = self.times(depends) * self.spilled;
             return (work, depends);
         }
         let narrow = self.kernel.buffers[buffer].dtype.bits() < 32;
@@ -274,6 +275,7 @@ impl Walk<'_> {
     pub(super) fn store(&mut self, buffer: BufferId, index: &[Expr]) -> Work {
         let mut work = Work::default();
         if self.kernel.buffers[buffer].scope == Scope::Register {
+            work.stores = self.instances(u64::MAX) * self.spilled;
             return work;
         }
         let meeting = match (self.meet(buffer, index, true), self.tuples(buffer, index)) {
