@@ -10,7 +10,7 @@ use crate::options::{FormatOptions, Winograd};
 use crate::stored::Stored;
 use crate::weighed::{self, Layouts, Machines, Weigh};
 use crate::winograd::PriceOfGrowth;
-use crate::{borders, channels_last, groups, merge, panels, tuples, winograd};
+use crate::{borders, channels_last, groups, merge, panels, tuples, wide, winograd};
 
 /// Chooses the formats of all contractions of a function for a target; what was done to each, and
 /// why not more, goes to the remarks. Layouts of sums that stand nearly alone are weighed, if
@@ -202,6 +202,7 @@ impl Chooser<'_> {
         builder: &mut FunctionBuilder,
     ) -> Built<ValueId> {
         let (target, messages) = (self.given.target, &mut self.messages);
+        wide::apply(&mut contraction, builder, messages)?;
         tuples::complete(&mut contraction, builder, target, messages)?;
         groups::apply(&mut contraction, builder, target, messages)?;
         merge::apply(&mut contraction, builder, messages)?;

@@ -37,6 +37,7 @@ mod tables;
 mod tuples;
 mod weighed;
 mod weights;
+mod wide;
 mod winograd;
 
 pub use choose::choose;
