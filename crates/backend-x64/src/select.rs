@@ -35,6 +35,7 @@ mod registers;
 mod scattered;
 mod squares;
 mod statement;
+mod stores;
 mod strided;
 mod tidy;
 mod transpose;
