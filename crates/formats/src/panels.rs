@@ -5,8 +5,9 @@
 //! after:  `packed[n div P, k, n mod P]`, padded with zeros to a multiple of `P`
 //!
 //! The vector axis is the last of the result that is longer than 1. Where both operands read it (a
-//! depthwise filter) it becomes the last axis of constant operands. Weights are always packed. What
-//! is computed at run time is packed where its vector axis is not contiguous, or where the product
+//! depthwise filter) it becomes the last axis of constant operands. Weights are packed, but for
+//! large ones that a single row meets and that lie along the sum, behind a transpose or not. What is
+//! computed at run time is packed where its vector axis is not contiguous, or where the product
 //! reads it often enough to repay the copy, or where the copy puts short elements in tuples.
 
 use backend::tile::{Area, best_tile, copies_panels};
@@ -93,12 +94,22 @@ fn carrier(
     let one_panel = extent.is_some_and(|extent| extent <= panel);
     let runtime = !contraction.operands[operand].constant;
     let contiguous = contraction.is_contiguous(builder, operand, vector)?;
-    let terms = contiguous_terms(contraction, builder)?;
-    let met_once = reads == Some(1) && !contraction.repeats && terms >= LONG_SUM;
-    if met_once && (runtime || outgrows_cache(contraction, builder, operand, target)?) {
+    // A constant whose transpose is multiplied by is stored in another order anyway, where that is
+    // faster; what is computed at run time has been stored as it is wanted.
+    let turned = if runtime { None } else { as_it_lies(contraction, builder, operand) };
+    let lying = turned.as_ref().unwrap_or(contraction);
+    let met_once =
+        reads == Some(1) && !lying.repeats && contiguous_terms(lying, builder)? >= LONG_SUM;
+    let stays = |bytes: f64| match &turned {
+        Some(_) => target.machine.l3.keeps(bytes),
+        None => bytes <= target.machine.l2.bytes as f64,
+    };
+    if met_once && (runtime || bytes_of(lying, builder, operand)?.is_some_and(|it| !stays(it))) {
         messages.push(format!("operand {operand} stays as it lies: it is read once, sum by sum"));
+        *contraction = lying.clone();
         return Ok(());
     }
+    let terms = contiguous_terms(contraction, builder)?;
     let (least, each) = SUM_INSTEAD_OF_COPY;
     let met_seldom = reads.is_some_and(|reads| terms >= least.max(each * reads));
     if runtime && !contiguous && met_seldom && !contraction.repeats {
@@ -135,21 +146,33 @@ fn as_given(
     builder: &FunctionBuilder,
     operand: usize,
 ) -> Option<Contraction> {
+    let value = contraction.operands[operand].value;
+    let read = match builder.function().producer(value) {
+        Some(_) => as_it_lies(contraction, builder, operand)?,
+        None => contraction.clone(),
+    };
+    builder.function().producer(read.operands[operand].value).is_none().then_some(read)
+}
+
+/// A contraction without the transpose in front of an operand, if there is one.
+fn as_it_lies(
+    contraction: &Contraction,
+    builder: &FunctionBuilder,
+    operand: usize,
+) -> Option<Contraction> {
     let function = builder.function();
+    let (node, _) = function.producer(contraction.operands[operand].value)?;
+    let Node { op: Op::Transpose { permutation }, operands, .. } = &function.nodes[node] else {
+        return None;
+    };
     let mut read = contraction.clone();
-    let value = read.operands[operand].value;
-    if let Some((node, _)) = function.producer(value) {
-        let Node { op: Op::Transpose { permutation }, operands, .. } = &function.nodes[node] else {
-            return None;
-        };
-        let before = contraction.space.operands[operand].as_slice();
-        let index = &mut read.space.operands[operand];
-        for (moved, axis) in before.iter().zip(permutation) {
-            index[*axis] = moved.clone();
-        }
-        read.operands[operand].value = operands[0];
+    let before = contraction.space.operands[operand].as_slice();
+    let index = &mut read.space.operands[operand];
+    for (moved, axis) in before.iter().zip(permutation) {
+        index[*axis] = moved.clone();
     }
-    function.producer(read.operands[operand].value).is_none().then_some(read)
+    read.operands[operand].value = operands[0];
+    Some(read)
 }
 
 /// Whether an operand as it is given lies along the innermost axis of the sum, or along the vector
@@ -182,18 +205,18 @@ fn is_copied_in_panels(
         && copies_panels(reads, elements * i64::from(dtype.bits()) / 8))
 }
 
-/// Whether an operand does not stay in a core's cache from run to run: however it lies, it then
-/// comes as fast as memory gives it.
-fn outgrows_cache(
+/// The bytes of an operand, if they are known. What does not stay in a cache from run to run comes
+/// as fast as memory gives it, however it lies; from the cache that cores share rows take a quarter
+/// longer than panels do, which repays a transpose, but not a copy of what lies in rows.
+fn bytes_of(
     contraction: &Contraction,
     builder: &FunctionBuilder,
     operand: usize,
-    target: &Target,
-) -> Built<bool> {
+) -> Built<Option<f64>> {
     let value = contraction.operands[operand].value;
     let elements = builder.shape(value)?.iter().product::<Expr>().as_constant();
     let bits = i64::from(builder.dtype(value)?.bits());
-    Ok(elements.is_some_and(|elements| elements * bits / 8 > target.machine.l2.bytes as i64))
+    Ok(elements.map(|elements| (elements * bits / 8) as f64))
 }
 
 /// How many terms of a sum both operands hold side by side, floats of one type, so that vectors may

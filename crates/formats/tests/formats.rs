@@ -278,6 +278,27 @@ fn keeps_the_bits(function: &Function, constants: &[Tensor], inputs: &[Tensor]) 
     }
 }
 
+#[test]
+fn a_large_weight_stays_behind_its_transpose_and_keeps_the_bits() {
+    let text = "function @row {
+      parameter %x: f32[1, 256] as \"x\"
+      %w: f32[8208, 256] = weight @c0
+      %t: f32[256, 8208] = transpose [1, 0] %w
+      %y: f32[1, 8208] = contract [a0: 1, a1: 8208 | r0: 256] %x[a0, r0], %t[r0, a1] accumulate f32
+      return %y as \"y\" }";
+    let function = graph::parse(text).expect("it is well formed");
+    let target = Target::named("x86-64-v3").expect("it is a row of the table");
+    let options = FormatOptions { winograd: Winograd::Never, ..Default::default() };
+    let mut said = Vec::new();
+    let chosen = formats::choose(function.clone(), &target, &options, None, &mut said)
+        .expect("it is well typed");
+    assert!(!chosen.to_string().contains("transpose"), "{chosen}");
+    let weights = [random_tensor(DType::F32, &[8208, 256], 1)];
+    let inputs = [random_tensor(DType::F32, &[1, 256], 2)];
+    let [before, after] = [&function, &chosen].map(|it| results(it, &weights, &inputs));
+    assert_eq!(before[0].bytes(), after[0].bytes());
+}
+
 /// Maps from bytes to bytes: what stands for a number is what a function makes of it, or of two
 /// such numbers, and is quantised again, as often as there are functions. The last bytes and the
 /// first function's are results.
