@@ -172,6 +172,19 @@ fn transposes_of_every_type_and_size() {
             ));
         }
     }
+    for (dtype, run) in [("u8", 4), ("i8", 4), ("u16", 2), ("f16", 2), ("u8", 2), ("u8", 3)] {
+        for (rows, columns) in [(4, 4), (16, 4), (8, 8), (12, 8), (4, 8), (6, 4), (8, 12), (5, 3)] {
+            check(&format!(
+                "kernel @runs(%x: read {dtype}[2, {rows}, {}],
+                   %y: write {dtype}[2, {columns}, {rows}, {run}]) {{
+                   for b < 2 {{ for c < {columns} unroll {{ for r < {rows} unroll {{
+                     for k < {run} vector {{ %y[b, c, r, k] = %x[b, r, {run}*c + k + 2] }}
+                   }} }} }}
+                 }}",
+                run * columns + 3
+            ));
+        }
+    }
     for columns in [4, 16, 21] {
         check(&format!(
             "kernel @padded(%x: read f32[3, {columns}], %s: read f32[3, {columns}],

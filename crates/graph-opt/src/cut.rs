@@ -162,7 +162,9 @@ fn is_of_sum(function: &Function, value: ValueId) -> bool {
         let Some((id, _)) = work.pop().and_then(|value| function.producer(value)) else { continue };
         match &function.nodes[id].op {
             Op::Contract { .. } | Op::Reduce { .. } => return true,
-            op if is_elementwise(op) => work.extend(&function.nodes[id].operands),
+            op if is_elementwise(op) || matches!(op, Op::Transpose { .. }) => {
+                work.extend(&function.nodes[id].operands);
+            }
             _ => {}
         }
     }

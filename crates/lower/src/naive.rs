@@ -3,13 +3,15 @@
 //!
 //! Files: `write` (the kernel under construction), `index` and `element` (index expressions),
 //! `reductions`, `statements`, `selection` and `border` (nests), `partials` (the order of sums),
-//! `build` (a definition a primitive), `tidy`; `outline` (which groups have equal kernels).
+//! `build` (a definition a primitive), `tidy`, `bits` and `joined` (elements as they are stored);
+//! `outline` (which groups have equal kernels).
 
 mod bits;
 mod border;
 mod build;
 pub(crate) mod element;
 pub(crate) mod index;
+mod joined;
 pub(crate) mod outline;
 pub(crate) mod partials;
 pub(crate) mod reductions;

@@ -116,6 +116,7 @@ unsafe fn along<T: Copy>(axes: &[Axis], from: *const T, to: *mut T) {
                     to.add(index).write_unaligned(element);
                 }
             }
+            ([], ..) => runs::<T, T>(*axis, from, to),
             // A run of few bytes is one element, wherever it lies.
             ([Axis { extent, from: 1, to: 1 }], ..)
                 if [2, 4, 8, 16].contains(&(extent * size_of::<T>())) =>

@@ -92,6 +92,9 @@ fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<
     if let Some(other) = in_tuples(hand, nest, vector) {
         return tuples(hand, nest, vector, other, target);
     }
+    if let Some((loaded, stored)) = in_runs(hand, nest, vector) {
+        return runs(hand, nest, vector, (loaded, stored), target);
+    }
     if let Some(other) = transposed(nest, vector) {
         return transpose(hand, nest, (vector, other), once, target);
     }
@@ -201,6 +204,57 @@ fn tuples(
     Ok(hand.share_if_independent(&outer, SHARED, remark))
 }
 
+/// Where runs of narrow elements along the vector loop, which fill a lane, are copied: the loop
+/// along which they go on in what is loaded, and the one along which they do in the result.
+fn in_runs(hand: &Hand<'_>, nest: &Nest, vector: usize) -> Option<(usize, usize)> {
+    let along = &nest.loops[vector];
+    let mut writes = nest.writes();
+    let (write, None) = (writes.next()?, writes.next()) else { return None };
+    let mut loads = nest.loads();
+    let (load, None) = (loads.next()?, loads.next()) else { return None };
+    let bits = i64::from(hand.kernel().buffers[write.buffer].dtype.bits());
+    let is_run = bits < LANE && bits * along.extent == LANE && load.motion(along).is_unit();
+    if !is_run || along.is_free() || !nest.guards.is_empty() || !copies(hand.kernel()) {
+        return None;
+    }
+    let goes_on = |access: &Access, at: usize| {
+        let next = Motion::Steady { stride: along.extent, block: None };
+        let own = &nest.loops[at];
+        at != vector && own.extent % LEAST_TUPLES == 0 && access.motion(own) == next
+    };
+    let find = |access: &Access| (0..nest.loops.len()).find(|&at| goes_on(access, at));
+    let (loaded, stored) = (find(load)?, find(write)?);
+    (loaded != stored).then_some((loaded, stored))
+}
+
+/// Squares of runs, which are transposed in registers.
+fn runs(
+    hand: &mut Hand<'_>,
+    nest: &Nest,
+    vector: usize,
+    (loaded, stored): (usize, usize),
+    target: &Target,
+) -> Result<String, Refused> {
+    let name = |at: usize| nest.loops[at].name.clone();
+    let in_vectors = 8 * i64::from(target.vector_bytes) / LANE;
+    let wide = nest.loops[loaded].extent % (2 * LEAST_TUPLES) == 0 && in_vectors > LEAST_TUPLES;
+    let columns = if wide { 2 * LEAST_TUPLES } else { LEAST_TUPLES };
+    let rows = [TILE, 2 * LEAST_TUPLES, LEAST_TUPLES];
+    let rows = rows.into_iter().find(|rows| nest.loops[stored].extent % rows == 0);
+    let (stored_outer, stored_inner) =
+        hand.split_whole(&name(stored), rows.unwrap_or(LEAST_TUPLES))?;
+    let (loaded_outer, loaded_inner) = hand.split_whole(&name(loaded), columns)?;
+    let rest = (0..nest.loops.len()).filter(|at| ![vector, loaded, stored].contains(at)).map(name);
+    let outer: Vec<String> = rest.chain(stored_outer).chain(loaded_outer).collect();
+    let inner = vec![loaded_inner.clone(), stored_inner.clone(), name(vector)];
+    hand.reorder(&[outer.clone(), inner].concat())?;
+    hand.vectorise(&name(vector))?;
+    hand.unroll(&stored_inner)?;
+    hand.unroll(&loaded_inner)?;
+    let remark = format!("squares of runs of {}", nest.loops[vector].extent);
+    Ok(hand.share_if_independent(&outer, SHARED, remark))
+}
+
 /// The loop along which a load is contiguous that is not along the vector loop.
 pub(super) fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
     let along = &nest.loops[vector];
@@ -213,18 +267,26 @@ pub(super) fn transposed(nest: &Nest, vector: usize) -> Option<usize> {
     })
 }
 
+/// Whether all that a kernel does is to copy elements.
+fn copies(kernel: &Kernel) -> bool {
+    let mut copies = true;
+    walk(&kernel.body, &mut |stmt| {
+        let copy = matches!(stmt, Stmt::Store { value: ScalarExpr::Load { .. }, .. });
+        copies &= copy || matches!(stmt, Stmt::For(_));
+    });
+    copies
+}
+
 /// Whether all that a kernel does is to copy elements of 8 bits, of which registers hold more than
 /// of those that are computed with.
 fn copies_bytes(kernel: &Kernel) -> bool {
-    let mut copies = true;
-    walk(&kernel.body, &mut |stmt| match stmt {
-        Stmt::For(_) => {}
-        Stmt::Store { buffer, value: ScalarExpr::Load { .. }, .. } => {
-            copies &= kernel.buffers[*buffer].dtype.bits() == 8;
+    let mut bytes = true;
+    walk(&kernel.body, &mut |stmt| {
+        if let Stmt::Store { buffer, .. } = stmt {
+            bytes &= kernel.buffers[*buffer].dtype.bits() == 8;
         }
-        _ => copies = false,
     });
-    copies
+    bytes && copies(kernel)
 }
 
 /// Cuts a nest that transposes into tiles, which are transposed in registers: the loop along which

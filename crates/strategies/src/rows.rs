@@ -14,6 +14,7 @@ use loops::visit::{Effect, references, walk};
 use loops::{BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
 use schedule::{Schedule, ScheduleStep, Tail};
 use sym::{Expr, SymbolId};
+use tensor::ScalarFunction;
 
 use crate::blocks::in_order;
 use crate::fuse::{flatten, fuse_neighbours, is_whole};
@@ -31,6 +32,9 @@ const MOST_KNOWN: i64 = 12;
 /// Operations on vectors that a turn of a sum has at most, if all of its innermost terms are
 /// written out.
 const WRITTEN_OUT: i64 = 32;
+
+/// Rows that share what they have in common well enough: each of more would save a tenth of that.
+const FEW_ROWS: i64 = 4;
 
 /// Loops that one is cut in at most so that conditions hold throughout or not at all.
 const MOST_PARTS: usize = 2;
@@ -274,8 +278,8 @@ fn place_rows(
 }
 
 /// The row loop along which an operand of sums of parts stands still, and how many of its rows have
-/// the sums of a turn, and those that they are added to, in registers at once: each element of
-/// that operand is loaded, and computed, once for all of them.
+/// the sums of a turn in registers at once, with those that they are added to, or a few without
+/// these: each element of that operand is loaded, and computed, once for all of them.
 fn rows_of_parts(
     kernel: &Kernel,
     nests: &[Nest],
@@ -317,10 +321,38 @@ fn rows_of_parts(
     })?;
     // Beside them: two forms of what stands still, an operand of the rows, two constants.
     let free = i64::from(target.vector_registers) - 2 * sum - 3;
-    let most = (free / (part + sum).max(1)).min(last.loops[at].extent);
+    // What sums are added to is met once a turn: where few rows have room with it, memory takes it.
+    // Whole bytes are multiplied in more parts, which want that room.
+    let without = if write(parts).is_some_and(|id| sums_fields(kernel, id)) { FEW_ROWS } else { 1 };
+    let most = (free / (part + sum).max(1)).max((free / part.max(1)).min(without));
+    let most = most.min(last.loops[at].extent);
     let integers = write(parts).is_some_and(|id| kernel.buffers[id].dtype.is_integer());
     let count = div_ceil(last.loops[at].extent, div_ceil(last.loops[at].extent, most.max(1)));
     (distinct && integers && count > 1).then_some((at, count))
+}
+
+/// Whether what is added up in a buffer is products of fields of bytes.
+fn sums_fields(kernel: &Kernel, sum: BufferId) -> bool {
+    let is_field = |value: &ScalarExpr| match value {
+        ScalarExpr::Apply { function: ScalarFunction::And, dtype, arguments } => {
+            let [ScalarExpr::Apply { .. } | ScalarExpr::Load { .. }, ScalarExpr::Constant(mask)] =
+                &arguments[..]
+            else {
+                return false;
+            };
+            dtype.bits() == 8 && (0..128).contains(&mask.as_i64())
+        }
+        _ => false,
+    };
+    let mut found = false;
+    walk(&kernel.body, &mut |stmt| {
+        if let Stmt::Reduce { buffer, value, .. } = stmt
+            && *buffer == sum
+        {
+            value.walk(&mut |value| found |= is_field(value));
+        }
+    });
+    found
 }
 
 /// Iterations of the nests that reduce which could be in vectors along a row loop: what they read

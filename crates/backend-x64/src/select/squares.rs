@@ -6,7 +6,12 @@
 //!
 //! of bytes is a square: 16 rows of 128 bits, each loaded as it lies. Put side by side by turns,
 //! the first half of the rows with the second, as many times as their number has bits, they are its
-//! columns. Longer registers hold a square in each 128 bits.
+//! columns. Longer registers hold a square in each 128 bits. What a square is of may be runs of
+//! elements, too, that lie side by side in both buffers and fill 32 bits:
+//!
+//! ```text
+//! for i < 4 unroll { for j < 4 unroll { for k < 4 vector { out[i, j, k] = in[j, i, k] } } }
+//! ```
 
 use loops::{BufferId, Loop, LoopKind, ScalarExpr, Scope, Stmt};
 
@@ -18,14 +23,19 @@ use crate::vcode::{Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 /// Bytes of a row of a square.
 const ROW: i64 = 16;
 
-/// Elements that are copied, each loop's variable the other's place.
+/// Bytes of a run of elements.
+const RUN: i64 = 4;
+
+/// Elements, or runs of them, that are copied, each loop's variable the other's place.
 struct Squares {
     from: Side,
     to: Side,
-    /// Bytes of an element.
+    /// Bytes of an element or a run.
     bytes: i64,
     /// Turns of the loop that is written out.
     turns: i64,
+    /// Rows of what is read.
+    rows: i64,
     /// Squares side by side in a register, and one below the other, which give longer rows.
     parts: i64,
     below: i64,
@@ -43,26 +53,31 @@ impl Selector<'_> {
     /// Writes a loop, to be written out so many times, that copies squares of narrow elements
     /// transposed, if it is one; whether it did.
     pub(super) fn transposed_squares(&mut self, inner: &Loop, extent: i64) -> bool {
-        let Some(squares) = self.squares_of(inner, extent) else { return false };
-        if let [Stmt::For(vector)] = &inner.body[..] {
+        let found = self.squares_of(inner, extent).or_else(|| self.squares_of_runs(inner, extent));
+        let Some(squares) = found else { return false };
+        if let [Stmt::For(vector)] = &inner.body[..]
+            && vector.kind == LoopKind::Vector
+        {
             for turn in 0..extent {
                 self.bindings[inner.variable] = Binding::Constant(turn);
                 self.ask_for_each(vector, vector.extent.as_constant().unwrap_or(0), &vector.body);
             }
         }
-        let Squares { from, to, bytes, turns, parts, below } = &squares;
+        let Squares { from, to, bytes, turns, rows, parts, below } = &squares;
         let side = ROW / bytes;
-        for column in (0..*turns).step_by((parts * side) as usize) {
+        for (first, column) in (0..*rows).step_by((below * side) as usize).flat_map(|first| {
+            (0..*turns).step_by((parts * side) as usize).map(move |column| (first, column))
+        }) {
             // All that is read here is read before any of it is stored: the two may share memory.
             let blocks: Vec<Vec<VRegId>> = (0..*below)
-                .map(|at| self.square(from, (at * side, column * bytes), *bytes, *parts))
+                .map(|at| self.square(from, (first + at * side, column * bytes), *bytes, *parts))
                 .collect();
             for at in 0..side {
                 let columns: Vec<VRegId> = blocks.iter().map(|own| own[at as usize]).collect();
-                let rows = self.rows_of_columns(&columns, *parts);
-                for (part, value) in rows.into_iter().enumerate() {
+                let values = self.rows_of_columns(&columns, *parts);
+                for (part, value) in values.into_iter().enumerate() {
                     let turn = column + part as i64 * side + at;
-                    let place = self.at_bytes(to, turn * to.apart);
+                    let place = self.at_bytes(to, turn * to.apart + first * bytes);
                     let store = Inst::new(Opcode::Store, Lane::I32, &[value]).address(place);
                     self.builder.effect(store);
                 }
@@ -74,42 +89,86 @@ impl Selector<'_> {
 
     fn squares_of(&mut self, inner: &Loop, extent: i64) -> Option<Squares> {
         let [Stmt::For(vector)] = &inner.body[..] else { return None };
-        let (Stmt::Store { buffer, index, value }, before) = vector.body.split_last()? else {
-            return None;
-        };
-        let ScalarExpr::Load { buffer: source, index: source_index } = value else { return None };
+        let (source, buffer) = self.copied(vector)?;
         let elements = vector.extent.as_constant()?;
-        let data = [*source, *buffer].map(|id| &self.kernel.buffers[id]);
-        let bytes = self.element_bytes(*buffer) as i64;
-        let alike = data[0].dtype == data[1].dtype
-            && data.iter().all(|data| data.scope != Scope::Register)
-            && before.iter().all(|stmt| matches!(stmt, Stmt::Prefetch { .. }));
+        let bytes = self.element_bytes(buffer.0) as i64;
         let side = ROW / bytes;
         let parts = if extent % (2 * side) == 0 { 2 } else { 1 };
         let below = elements / side;
         let whole = [1, 2].contains(&bytes)
-            && carrier(data[1].dtype).is_some()
             && extent % side == 0
             && elements % side == 0
             && (1..=parts).contains(&below);
-        if vector.kind != LoopKind::Vector || self.exec.is_some() || !alike || !whole {
+        if !whole {
             return None;
         }
-        let apart = self.stride_along(*buffer, index, inner)?;
-        let next = self.stride_along(*source, source_index, inner)?;
+        let apart = self.stride_along(buffer.0, buffer.1, inner)?;
+        let next = self.stride_along(source.0, source.1, inner)?;
         self.bindings[inner.variable] = Binding::Constant(0);
-        let [start, end] = self.within(vector, 0, |selector| {
-            [(*source, source_index), (*buffer, index)].map(|(id, at)| selector.linear(id, at))
-        });
+        let [start, end] = self
+            .within(vector, 0, |selector| [source, buffer].map(|(id, at)| selector.linear(id, at)));
         let moves = !start.irregular && !end.irregular;
         (moves && next == bytes && end.lane_step == bytes).then(|| Squares {
-            from: Side { buffer: *source, apart: start.lane_step, start },
-            to: Side { buffer: *buffer, apart, start: end },
+            from: Side { buffer: source.0, apart: start.lane_step, start },
+            to: Side { buffer: buffer.0, apart, start: end },
             bytes,
             turns: extent,
+            rows: elements,
             parts,
             below,
         })
+    }
+
+    fn squares_of_runs(&mut self, inner: &Loop, extent: i64) -> Option<Squares> {
+        let [Stmt::For(middle)] = &inner.body[..] else { return None };
+        let [Stmt::For(vector)] = &middle.body[..] else { return None };
+        let (source, buffer) = self.copied(vector)?;
+        let (rows, run) = (middle.extent.as_constant()?, vector.extent.as_constant()?);
+        let element = self.element_bytes(buffer.0) as i64;
+        let side = ROW / RUN;
+        let whole = run * element == RUN && extent % side == 0 && rows % side == 0;
+        if middle.kind != LoopKind::Unroll || !whole {
+            return None;
+        }
+        let parts = if extent % (2 * side) == 0 { 2 } else { 1 };
+        let below = if rows % (parts * side) == 0 { parts } else { 1 };
+        let apart = self.stride_along(source.0, source.1, middle)?;
+        let next = self.stride_along(source.0, source.1, inner)?;
+        let along = self.stride_along(buffer.0, buffer.1, middle)?;
+        let between = self.stride_along(buffer.0, buffer.1, inner)?;
+        self.bindings[inner.variable] = Binding::Constant(0);
+        self.bindings[middle.variable] = Binding::Constant(0);
+        let [start, end] = self
+            .within(vector, 0, |selector| [source, buffer].map(|(id, at)| selector.linear(id, at)));
+        self.bindings[middle.variable] = Binding::None;
+        let are_runs = [&start, &end].iter().all(|it| !it.irregular && it.lane_step == element);
+        (are_runs && next == RUN && along == RUN).then(|| Squares {
+            from: Side { buffer: source.0, apart, start },
+            to: Side { buffer: buffer.0, apart: between, start: end },
+            bytes: RUN,
+            turns: extent,
+            rows,
+            parts,
+            below,
+        })
+    }
+
+    /// What a vector loop copies from and to, if it does nothing else but ask for memory.
+    fn copied<'l>(
+        &self,
+        vector: &'l Loop,
+    ) -> Option<((BufferId, &'l [sym::Expr]), (BufferId, &'l [sym::Expr]))> {
+        let (Stmt::Store { buffer, index, value }, before) = vector.body.split_last()? else {
+            return None;
+        };
+        let ScalarExpr::Load { buffer: source, index: source_index } = value else { return None };
+        let data = [*source, *buffer].map(|id| &self.kernel.buffers[id]);
+        let alike = data[0].dtype == data[1].dtype
+            && carrier(data[1].dtype).is_some()
+            && data.iter().all(|data| data.scope != Scope::Register)
+            && before.iter().all(|stmt| matches!(stmt, Stmt::Prefetch { .. }));
+        (vector.kind == LoopKind::Vector && self.exec.is_none() && alike)
+            .then_some(((*source, source_index), (*buffer, index)))
     }
 
     /// Bytes between the elements that neighbouring turns of a loop read or write.
@@ -134,7 +193,12 @@ impl Selector<'_> {
         bytes: i64,
         parts: i64,
     ) -> Vec<VRegId> {
-        let (side, lane) = (ROW / bytes, if bytes == 1 { Lane::U8 } else { Lane::U16 });
+        let side = ROW / bytes;
+        let lane = match bytes {
+            1 => Lane::U8,
+            2 => Lane::U16,
+            _ => Lane::F32,
+        };
         let ty = RegisterType::vector((parts * ROW) as usize);
         let mut rows: Vec<VRegId> = (row..row + side)
             .map(|row| {

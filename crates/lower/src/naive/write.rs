@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 use std::rc::Rc;
 
 use base::{Id, SecondaryMap};
-use graph::{Function, NodeId, Users, ValueId};
+use graph::{Function, NodeId, Op, Users, ValueId};
 use loops::build::{for_loop, let_value};
 use loops::{
     Access, Buffer, BufferId, Kernel, KernelSymbol, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
@@ -121,8 +121,20 @@ impl<'a> Writer<'a> {
     }
 
     /// The finished kernel, and the graph value behind each of its parameters.
-    pub(crate) fn finish(self) -> (Naive, Vec<ValueId>) {
-        let arguments = self.parameters.iter().map(|parameter| parameter.value).collect();
+    pub(crate) fn finish(mut self) -> (Naive, Vec<ValueId>) {
+        let mut arguments: Vec<ValueId> =
+            self.parameters.iter().map(|parameter| parameter.value).collect();
+        let is_weight = |value: ValueId| {
+            let view = self.grouping.view(value).filter(|view| view.offset.is_zero());
+            let made = view.and_then(|view| self.function.producer(view.root));
+            made.is_some_and(|(node, _)| matches!(self.function.nodes[node].op, Op::Weight { .. }))
+        };
+        let weights = self.parameters.iter().filter(|parameter| is_weight(parameter.value));
+        let weights: Vec<BufferId> = weights.map(|parameter| parameter.buffer).collect();
+        for (_, buffer) in super::joined::see_as_stored(&mut self.kernel, &weights) {
+            let at = self.parameters.iter().position(|parameter| parameter.buffer == buffer);
+            arguments.extend(at.map(|at| self.parameters[at].value));
+        }
         (Naive { kernel: self.kernel, producers: self.producers, once: false }, arguments)
     }
 
