@@ -6,8 +6,8 @@
 //!
 //! The vector axis is the last of the result that is longer than 1. Where both operands read it (a
 //! depthwise filter) it becomes the last axis of constant operands. Weights are packed, but for
-//! large ones that a single row meets and that lie along the sum, behind a transpose or not. What is
-//! computed at run time is packed where its vector axis is not contiguous, or where the product
+//! large ones that a single row meets and that lie along the sum, behind a transpose or not. What
+//! is computed at run time is packed where its vector axis is not contiguous, or where the product
 //! reads it often enough to repay the copy, or where the copy puts short elements in tuples.
 
 use backend::tile::{Area, best_tile, copies_panels};

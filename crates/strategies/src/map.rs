@@ -8,7 +8,7 @@
 
 use backend::Target;
 use loops::visit::{Effect, walk};
-use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt};
+use loops::{Kernel, ScalarExpr, Scope, Stmt};
 use schedule::{LocalScope, Schedule, ScheduleStep, Tail};
 use tensor::DType;
 
@@ -333,40 +333,45 @@ fn next_in_row(
 }
 
 /// Copies, before a tile, what all of its columns share of operands that lie scattered along the
-/// vectors, so that each column loads it whole.
+/// vectors, so that each column loads it whole. What cannot be copied stays where it is.
 fn stage_scattered(
     hand: &mut Hand<'_>,
     nest: &Nest,
     (vector, other): (usize, usize),
     around: &str,
-) -> Result<(), Refused> {
+) {
+    let along = &nest.loops[vector];
     let is_scattered = |access: &&Access| {
-        !access.motion(&nest.loops[vector]).is_vector()
-            && access.motion(&nest.loops[other]) == Motion::Still
+        !access.motion(along).is_vector() && access.motion(&nest.loops[other]) == Motion::Still
     };
-    let mut staged: Vec<BufferId> = nest.loads().filter(is_scattered).map(|it| it.buffer).collect();
-    // An operand that is met in two ways has no one copy.
-    staged.retain(|id| nest.loads().filter(|access| access.buffer == *id).count() == 1);
-    for id in staged {
-        let buffer = hand.kernel().buffers[id].name.clone();
-        let into = hand.fresh(&buffer, "column");
-        hand.take(ScheduleStep::StageRead {
-            buffer,
-            target: around.to_owned(),
-            into: into.clone(),
-            scope: LocalScope::Scratch,
-            order: Vec::new(),
-        })?;
-        let copy = hand.kernel().buffers.values().find(|copy| copy.name == into);
-        let axes = copy.map_or(0, |copy| copy.shape.len());
-        for axis in (0..axes).rev().map(|axis| format!("{into}_{axis}")) {
-            if hand.extent(&axis).is_some_and(|extent| extent > 1) {
-                hand.vectorise(&axis)?;
-                break;
-            }
+    for access in nest.loads().filter(is_scattered) {
+        // An operand that is met in two ways has no one copy.
+        let meets = nest.loads().filter(|found| found.buffer == access.buffer).count();
+        let axis = access.index.iter().position(|index| index.contains(along.variable));
+        if let (1, Some(axis)) = (meets, axis) {
+            let _ = hand.attempt(|hand| stage_column(hand, access, axis, around));
         }
     }
-    Ok(())
+}
+
+/// Copies what a turn of a loop meets of an operand, with an axis of it last, which is vectorised.
+fn stage_column(
+    hand: &mut Hand<'_>,
+    access: &Access,
+    axis: usize,
+    around: &str,
+) -> Result<(), Refused> {
+    let buffer = &hand.kernel().buffers[access.buffer];
+    let axes = buffer.shape.len();
+    let (buffer, into) = (buffer.name.clone(), hand.fresh(&buffer.name, "column"));
+    hand.take(ScheduleStep::StageRead {
+        buffer,
+        target: around.to_owned(),
+        into: into.clone(),
+        scope: LocalScope::Scratch,
+        order: (0..axes).filter(|own| *own != axis).chain([axis]).collect(),
+    })?;
+    hand.vectorise(&format!("{into}_{}", axes - 1))
 }
 
 /// Tiles of both loops, so that lines of both sides are used whole.
@@ -400,7 +405,7 @@ fn transpose(
     hand.reorder(&[outer.clone(), inner].concat())?;
     hand.vectorise(&vector_inner)?;
     if let Some(around) = outer.last() {
-        stage_scattered(hand, nest, (vector, other), around)?;
+        stage_scattered(hand, nest, (vector, other), around);
     }
     // Written out, what a tile loads is seen at once and can be transposed in registers.
     let elements: i64 = nest.loops.iter().map(|found| found.extent).product();

@@ -49,6 +49,9 @@ struct Side {
     apart: i64,
 }
 
+/// A place in a buffer.
+type Place<'l> = (BufferId, &'l [sym::Expr]);
+
 impl Selector<'_> {
     /// Writes a loop, to be written out so many times, that copies squares of narrow elements
     /// transposed, if it is one; whether it did.
@@ -154,10 +157,7 @@ impl Selector<'_> {
     }
 
     /// What a vector loop copies from and to, if it does nothing else but ask for memory.
-    fn copied<'l>(
-        &self,
-        vector: &'l Loop,
-    ) -> Option<((BufferId, &'l [sym::Expr]), (BufferId, &'l [sym::Expr]))> {
+    fn copied<'l>(&self, vector: &'l Loop) -> Option<(Place<'l>, Place<'l>)> {
         let (Stmt::Store { buffer, index, value }, before) = vector.body.split_last()? else {
             return None;
         };

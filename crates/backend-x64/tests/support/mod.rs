@@ -261,3 +261,21 @@ pub(crate) fn small_buffers(kernel: &Kernel, symbols: &[i64], seed: u64) -> Vec<
     }
     buffers
 }
+
+/// The kernel that a text is.
+pub(crate) fn parse(text: &str) -> loops::Kernel {
+    loops::parse(text).unwrap_or_else(|errors| panic!("{text}\n{errors}"))
+}
+
+/// Compares on small random numbers.
+pub(crate) fn check(text: &str) {
+    check_with(text, &[]);
+}
+
+/// The same, with these values of its symbols.
+pub(crate) fn check_with(text: &str, symbols: &[i64]) {
+    let kernel = parse(text);
+    for seed in 1..4 {
+        agree(&kernel, &small_buffers(&kernel, symbols, seed), symbols, Exact::ZeroSign);
+    }
+}
