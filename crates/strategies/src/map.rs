@@ -29,6 +29,9 @@ const MANY_USES: usize = 16;
 const LANE: i64 = 32;
 const LEAST_TUPLES: i64 = 4;
 
+/// Fewest narrow elements of a row that is copied by itself.
+const SHORTEST_ROW: i64 = 4;
+
 /// Elements along each side of a tile of a transpose: a cache line of f32.
 pub(super) const TILE: i64 = 16;
 
@@ -102,7 +105,8 @@ fn one(hand: &mut Hand<'_>, nest: &Nest, once: bool, target: &Target) -> Result<
     let mut name = outer.remove(vector);
     let lanes = lanes(hand, nest, target, &nest.loops[vector]);
     // None of the rows, one after the other, ends within a vector.
-    if let Some(row) = row_of_several(nest, vector, lanes) {
+    let narrow = 2 * lanes >= i64::from(target.vector_bytes);
+    if let Some(row) = row_of_several(nest, vector, lanes, narrow) {
         let (rows, row) = hand.split(&name, row, Tail::Exact)?;
         outer.extend(rows);
         name = row;
@@ -130,15 +134,17 @@ pub(super) fn vector_loop(nest: &Nest) -> Option<usize> {
 }
 
 /// Elements of a row of which the vector loop walks several, if loads are contiguous in each and
-/// it fills vectors.
-fn row_of_several(nest: &Nest, vector: usize, lanes: i64) -> Option<i64> {
+/// it fills vectors. Narrow elements of shorter rows, which are not picked from registers at any
+/// places, are copied row by row, too, where rows end within vectors.
+fn row_of_several(nest: &Nest, vector: usize, lanes: i64, narrow: bool) -> Option<i64> {
     let along = &nest.loops[vector];
     let mut rows = nest.loads().filter_map(|access| match access.motion(along) {
         Motion::Steady { stride: 1, block } => block,
         _ => None,
     });
     let row = rows.next()?;
-    let whole = row >= lanes && row < along.extent && along.extent % row == 0;
+    let short = narrow && row >= SHORTEST_ROW && lanes % row != 0;
+    let whole = (row >= lanes || short) && row < along.extent && along.extent % row == 0;
     let plain = !along.is_free() && !nest.guards.contains(&along.variable);
     (whole && plain && rows.all(|other| other == row)).then_some(row)
 }
