@@ -202,7 +202,7 @@ impl Chooser<'_> {
         builder: &mut FunctionBuilder,
     ) -> Built<ValueId> {
         let (target, messages) = (self.given.target, &mut self.messages);
-        wide::apply(&mut contraction, builder, messages)?;
+        wide::apply(&mut contraction, builder, target, messages)?;
         tuples::complete(&mut contraction, builder, target, messages)?;
         groups::apply(&mut contraction, builder, target, messages)?;
         merge::apply(&mut contraction, builder, messages)?;

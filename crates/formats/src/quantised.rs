@@ -189,9 +189,17 @@ impl Scale {
                     *axis = axes[*axis];
                 }
             }
-            Op::Pad { .. } | Op::Slice { .. } => {
+            Op::Pad { .. } => {
                 let (from, to) = (shape(from)?, shape(to)?);
                 self.axes.iter().all(|&axis| from[axis] == to[axis]).then_some(())?;
+            }
+            Op::Slice { starts, steps, .. } => {
+                let (from, to) = (shape(from)?, shape(to)?);
+                // All elements in their order: from the last to the first would be as many.
+                let stays = |&axis: &usize| {
+                    starts[axis].is_zero() && steps[axis] == 1 && from[axis] == to[axis]
+                };
+                self.axes.iter().all(stays).then_some(())?;
             }
             Op::Reshape { .. } => {
                 let (from, to) = (shape(from)?, shape(to)?);

@@ -206,40 +206,32 @@ proptest! {
     }
 }
 
-/// Blocks of 17 of 33 rows, in tiles of six: tails of both are shifted.
-#[test]
-fn tails_within_tails() -> Result<(), TestCaseError> {
-    let shape = Shape {
+/// One head without a mask.
+fn plain(queries: i64, keys: i64, depth: i64, dtype: &'static str) -> Shape {
+    Shape {
         batch: 1,
         heads: 1,
         groups: 1,
-        queries: 33,
-        keys: 61,
-        depth: 26,
+        queries,
+        keys,
+        depth,
         mask: Mask::None,
         scale_before: false,
         residual: false,
-        dtype: "f32",
-    };
-    check(&shape, 0)
+        dtype,
+    }
+}
+
+/// Blocks of 17 of 33 rows, in tiles of six: tails of both are shifted.
+#[test]
+fn tails_within_tails() -> Result<(), TestCaseError> {
+    check(&plain(33, 61, 26, "f32"), 0)
 }
 
 /// An odd number of keys in bf16.
 #[test]
 fn pairs_that_are_made_whole() -> Result<(), TestCaseError> {
-    let shape = Shape {
-        batch: 1,
-        heads: 1,
-        groups: 1,
-        queries: 16,
-        keys: 63,
-        depth: 16,
-        mask: Mask::None,
-        scale_before: false,
-        residual: false,
-        dtype: "bf16",
-    };
-    check(&shape, 0)
+    check(&plain(16, 63, 16, "bf16"), 0)
 }
 
 /// About a second's worth; more with `ATTENTION_CASES`.
