@@ -71,12 +71,7 @@ fn carrier(
         return Ok(());
     }
     let extents = &contraction.space.extents;
-    let reads: Expr = contraction
-        .parallel()
-        .filter(|&axis| !contraction.reads(operand, axis))
-        .map(|axis| &extents[axis])
-        .product();
-    let reads = reads.as_constant();
+    let reads = reads(contraction, operand).as_constant();
     let extent = extents[vector].as_constant();
     let tuple = tuples::wanted(contraction, builder, target)?;
     let tuple_bytes = match tuple {
@@ -117,11 +112,11 @@ fn carrier(
         return Ok(());
     }
     let tuples = tuple.is_some();
-    let colliding = rows_collide(contraction, builder, operand, target)?;
+    let colliding = target.machine.l1.collide(terms_apart(contraction, builder, operand)?);
     if let Some(given) = as_given(contraction, builder, operand)
         && !tuples
         && runtime
-        && is_copied_in_panels(&given, builder, operand, vector, (reads, colliding))?
+        && is_copied_in_panels(&given, builder, operand, vector, target)?
     {
         *contraction = given;
         messages
@@ -137,6 +132,13 @@ fn carrier(
     }
     messages.push(format!("operand {operand} packed in panels of {panel}"));
     pack(contraction, builder, operand, vector, panel)
+}
+
+/// How often each element of an operand is read.
+fn reads(contraction: &Contraction, operand: usize) -> Expr {
+    let extents = &contraction.space.extents;
+    let still = contraction.parallel().filter(|&axis| !contraction.reads(operand, axis));
+    still.map(|axis| &extents[axis]).product()
 }
 
 /// A contraction that reads an operand of the caller's, which no kernel can store in another order,
@@ -176,28 +178,34 @@ fn as_it_lies(
 }
 
 /// Whether an operand as it is given lies along the innermost axis of the sum, or along the vector
-/// axis with rows that collide, and is so large and read so often that the product copies its
-/// panels.
+/// axis with rows that lie far apart, and is so large and read so often that the product copies its
+/// panels. Where the product copies rows of the other operand, too, since these collide, it would
+/// do so for each panel.
 fn is_copied_in_panels(
     contraction: &Contraction,
     builder: &FunctionBuilder,
     operand: usize,
     vector: usize,
-    (reads, colliding): (Option<i64>, bool),
+    target: &Target,
 ) -> Built<bool> {
     let value = contraction.operands[operand].value;
     let dtype = builder.dtype(value)?;
     let elements = builder.shape(value)?.iter().product::<Expr>().as_constant();
+    let reads = reads(contraction, operand).as_constant();
     let (Some(reads), Some(elements)) = (reads, elements) else { return Ok(false) };
     let reduced = contraction.space.extents[contraction.space.parallel..].iter();
     let lies = match contraction.space.innermost_reduced() {
         Some(axis) => {
-            colliding && contraction.is_contiguous(builder, operand, vector)?
+            reads < REPAYING_READS
+                && terms_apart(contraction, builder, operand)? >= target.machine.near_bytes
+                && contraction.is_contiguous(builder, operand, vector)?
                 || contraction.is_contiguous(builder, operand, axis)?
         }
         None => false,
     };
+    let rows_apart = rows_apart(contraction, builder, 1 - operand)?;
     Ok(lies
+        && !target.machine.l1.collide(rows_apart)
         && dtype == contraction.accumulator
         && !contraction.repeats
         && reduced.filter(|extent| !extent.is_one()).count() == 1
@@ -234,23 +242,35 @@ fn contiguous_terms(contraction: &Contraction, builder: &FunctionBuilder) -> Bui
     Ok(terms.filter(|_| contiguous).unwrap_or(0))
 }
 
-/// Whether what an operand holds for neighbouring terms of the sum falls on the same cache sets.
-fn rows_collide(
+/// The bytes between what an operand holds for neighbouring terms of the sum.
+fn terms_apart(contraction: &Contraction, builder: &FunctionBuilder, operand: usize) -> Built<i64> {
+    let summed =
+        |index: &Expr| contraction.parallel().all(|axis| *index != IterationSpace::axis(axis));
+    bytes_apart(contraction, builder, operand, summed)
+}
+
+/// The bytes between what an operand holds for neighbouring rows of the result.
+fn rows_apart(contraction: &Contraction, builder: &FunctionBuilder, operand: usize) -> Built<i64> {
+    let of_result =
+        |index: &Expr| contraction.parallel().any(|axis| *index == IterationSpace::axis(axis));
+    bytes_apart(contraction, builder, operand, of_result)
+}
+
+/// The bytes between neighbours along the last of an operand's axes whose index is wanted; 1 where
+/// that is not known, 0 where there is none.
+fn bytes_apart(
     contraction: &Contraction,
     builder: &FunctionBuilder,
     operand: usize,
-    target: &Target,
-) -> Built<bool> {
+    is_wanted: impl Fn(&Expr) -> bool,
+) -> Built<i64> {
     let value = contraction.operands[operand].value;
     let (shape, bits) = (builder.shape(value)?, builder.dtype(value)?.bits());
     let index = &contraction.space.operands[operand];
-    let parallel: Vec<Expr> = contraction.parallel().map(IterationSpace::axis).collect();
-    let is_summed =
-        |at: &usize| index[*at].as_constant().is_none() && !parallel.contains(&index[*at]);
-    let Some(last) = (0..index.len()).rev().find(is_summed) else { return Ok(false) };
+    let varies = |at: &usize| index[*at].as_constant().is_none() && is_wanted(&index[*at]);
+    let Some(last) = (0..index.len()).rev().find(varies) else { return Ok(0) };
     let elements: Expr = shape[last + 1..].iter().product();
-    let bytes = elements.as_constant().map_or(1, |elements| elements * i64::from(bits) / 8);
-    Ok(target.machine.l1.collide(bytes))
+    Ok(elements.as_constant().map_or(1, |elements| elements * i64::from(bits) / 8))
 }
 
 /// Whether each index of an operand is an axis of its own, or a constant; a reduced one may begin

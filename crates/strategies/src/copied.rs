@@ -14,8 +14,8 @@
 //! }
 //! ```
 //!
-//! So are the strips of an operand that lies along the vectors, where all terms of a strip fall on
-//! the same cache sets. To the choice of a tile such an operand lies as its copy does.
+//! So are the strips of an operand that lies along the vectors, where the pieces of a strip lie as
+//! far apart as pages do. To the choice of a tile such an operand lies as its copy does.
 
 use backend::Target;
 use backend::tile::copies_panels;
@@ -93,7 +93,7 @@ impl Problem {
             _ => None,
         };
         match (stride(along)?, stride(terms)?) {
-            (1, apart) if target.machine.l1.collide(apart * width) => {
+            (1, apart) if apart * width >= target.machine.near_bytes => {
                 Some(Copied { buffer: access.buffer, order: Vec::new(), terms: None })
             }
             (2.., 1) => {

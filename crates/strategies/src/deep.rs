@@ -141,7 +141,7 @@ fn cut(
         .iter()
         .map(|at| problem.axes[*at].last.extent)
         .product();
-    if extent * other < 3 * rows {
+    if extent * other <= 2 * rows {
         return Err("panels are met by few rows".into());
     }
     let strips = panels.iter().any(|panels| !panels.packed);
