@@ -734,6 +734,33 @@ fn parts_of_register_buffers() {
     }
 }
 
+/// Loops over wider elements, whose vectors have fewer lanes than those of a register buffer.
+#[test]
+fn register_buffers_read_in_fewer_lanes() {
+    for (from, zero) in [("f32", "0.0"), ("i32", "0i32"), ("i8", "0i8"), ("bool", "false")] {
+        for to in ["f64", "i64"] {
+            for extent in [3, 8, 13, 16, 32] {
+                for offset in [0, 1, 2, 4, 6] {
+                    let left = (extent - offset).max(1);
+                    let begin = extent - left;
+                    check(&format!(
+                        "kernel @parts(%x: read {from}[3, {extent}], %y: write {to}[3, {left}]) {{
+                           %acc: register {from}[{extent}]
+                           for r < 3 {{
+                             for i < {extent} vector {{ %acc[i] = {zero} }}
+                             for j < {extent} vector {{ %acc[j] = %x[r, j] }}
+                             for k < {left} vector {{
+                               %y[r, k] = cast<{to}>(%acc[k + {begin}])
+                             }}
+                           }}
+                         }}"
+                    ));
+                }
+            }
+        }
+    }
+}
+
 /// More live vectors than registers: the allocator spills.
 #[test]
 fn spills() {

@@ -22,6 +22,7 @@ use backend::{Instruction, InstructionCost, Target};
 use base::SecondaryMap;
 use loops::{
     Buffer, BufferId, Comparison, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt,
+    SymbolKind,
 };
 use sym::{Expr, SymbolId};
 
@@ -298,6 +299,9 @@ struct Walk<'a> {
     traffic: Traffic,
 }
 
+/// How often a loop is run that stands where elements are looked at closer.
+const SELDOM: f64 = 1.0 / 8.0;
+
 /// Vector registers that hold what is on its way, where others are too few.
 const ON_THE_WAY: f64 = 4.0;
 
@@ -332,7 +336,9 @@ impl Walk<'_> {
         match stmt {
             Stmt::For(found) => self.counted(found),
             Stmt::If { conditions, then, otherwise } => {
-                if let Some(share) = self.share(conditions) {
+                let led = || self.is_led(conditions) && then.iter().any(has_serial_loop);
+                let seldom = || (otherwise.is_empty() && led()).then_some(SELDOM);
+                if let Some(share) = self.share(conditions).or_else(seldom) {
                     let mut both = self.block(then).scaled(share);
                     both.work.instructions += 2.0;
                     // What it accesses, the more frequent code does, as a rule.
@@ -414,6 +420,15 @@ impl Walk<'_> {
         let around = self.around.iter().find(|around| around.variable == variable)?;
         let share = at as f64 / around.extent.max(1) as f64;
         (!around.is_straight()).then_some(share.clamp(0.0, 1.0))
+    }
+
+    /// Whether conditions depend on what elements hold.
+    fn is_led(&self, conditions: &[Condition]) -> bool {
+        let is_value = |symbol: &SymbolId| {
+            matches!(self.kernel.symbols[*symbol].kind, SymbolKind::Value { .. })
+        };
+        let sides = conditions.iter().flat_map(|own| [&own.left, &own.right]);
+        sides.flat_map(Expr::symbols).any(|symbol| is_value(&symbol))
     }
 
     fn counted(&mut self, found: &Loop) -> Straight {

@@ -22,6 +22,7 @@ mod dots;
 mod fuse;
 mod given;
 mod hand;
+mod inner;
 mod lines;
 mod map;
 mod naive;

@@ -17,7 +17,7 @@ use crate::hand::Hand;
 use crate::naive::{Naive, ProducerKind};
 use crate::point::Point;
 use crate::roofline::Roofline;
-use crate::{across, ahead, blocks, borders, dots, lines, map, plain, rows, tile};
+use crate::{across, ahead, blocks, borders, dots, inner, lines, map, plain, rows, tile};
 
 /// What may be asked of strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -70,9 +70,10 @@ const SKETCHES: [Sketch; 6] = [
 ];
 
 /// The one for statements of another form.
-const STATEMENTS: [Sketch; 2] = [
+const STATEMENTS: [Sketch; 3] = [
     Sketch { name: "lines", emit: lines::apply, choices: &[], points: no_points },
     Sketch { name: "across", emit: across::apply, choices: &[], points: no_points },
+    Sketch { name: inner::NAME, emit: inner::apply, choices: &[], points: no_points },
 ];
 
 /// The name of what always fits.

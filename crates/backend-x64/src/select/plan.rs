@@ -2,7 +2,8 @@
 //!
 //! - How many lanes the vectors of each `Vector` loop have. They are as many as the widest element
 //!   of the loop's body allows, fewer if the loop is short and stores no part of a row in scratch
-//!   memory, and the same for all loops that share a register buffer.
+//!   memory, and the same for all loops that write a register buffer; loops that read it alone may
+//!   have fewer.
 //! - Where each register buffer's elements are: a slot is one value of vcode, a vector of them
 //!   along the last axis where a `Vector` loop covers that.
 //! - Which indices that are values have lanes of 32 bits, though they are of 64: those that are
@@ -202,7 +203,7 @@ struct Lanes {
 
 fn decide_lanes(kernel: &Kernel, vector_bytes: usize, short: &BTreeSet<SymbolId>) -> Lanes {
     let mut lanes = Lanes { loops: BTreeMap::new(), buffers: BTreeMap::new() };
-    let mut covers: BTreeSet<(SymbolId, BufferId)> = BTreeSet::new();
+    let mut covers: BTreeSet<(SymbolId, BufferId, bool)> = BTreeSet::new();
     loops::visit::walk(&kernel.body, &mut |stmt| {
         let Stmt::For(inner) = stmt else { return };
         if inner.kind != LoopKind::Vector {
@@ -214,21 +215,25 @@ fn decide_lanes(kernel: &Kernel, vector_bytes: usize, short: &BTreeSet<SymbolId>
         let is_part = vector_bytes == 64 && stores_part(kernel, &inner.body, extent);
         let least = if is_part { most } else { 4 };
         lanes.loops.insert(inner.variable, most.min(extent.next_power_of_two().max(least)));
-        each_register(kernel, &inner.body, &mut |buffer, index| {
+        each_register(kernel, &inner.body, &mut |buffer, index, writes| {
             if index.last().is_some_and(|last| last.contains(inner.variable)) {
-                covers.insert((inner.variable, buffer));
+                covers.insert((inner.variable, buffer, writes));
             }
         });
     });
+    let written: BTreeSet<BufferId> =
+        covers.iter().filter(|(_, _, writes)| *writes).map(|(_, buffer, _)| *buffer).collect();
     let mut changed = true;
     while changed {
         changed = false;
-        for (variable, buffer) in &covers {
+        for (variable, buffer, writes) in &covers {
             let of_loop = lanes.loops[variable];
-            let of_buffer = *lanes.buffers.get(buffer).unwrap_or(&of_loop);
+            let of_buffer = *lanes.buffers.get(buffer).unwrap_or(&usize::MAX);
             let least = of_loop.min(of_buffer);
             changed |= lanes.loops.insert(*variable, least) != Some(least);
-            changed |= lanes.buffers.insert(*buffer, least) != Some(least);
+            if *writes || !written.contains(buffer) {
+                changed |= lanes.buffers.insert(*buffer, least) != Some(least);
+            }
         }
     }
     lanes
@@ -346,17 +351,18 @@ fn stores_part(kernel: &Kernel, block: &[Stmt], extent: usize) -> bool {
     found
 }
 
+/// Where register buffers are touched, and whether they are written there.
 fn each_register<'a>(
     kernel: &Kernel,
     block: &'a [Stmt],
-    visit: &mut impl FnMut(BufferId, &'a [Expr]),
+    visit: &mut impl FnMut(BufferId, &'a [Expr], bool),
 ) {
     let is_register = |buffer: BufferId| kernel.buffers[buffer].scope == Scope::Register;
     loops::visit::walk(block, &mut |stmt| match stmt {
         Stmt::Store { buffer, index, .. } | Stmt::Reduce { buffer, index, .. }
             if is_register(*buffer) =>
         {
-            visit(*buffer, index);
+            visit(*buffer, index, true);
         }
         _ => {}
     });
@@ -364,7 +370,7 @@ fn each_register<'a>(
         if let ScalarExpr::Load { buffer, index } = value
             && is_register(*buffer)
         {
-            visit(*buffer, index);
+            visit(*buffer, index, false);
         }
     });
 }

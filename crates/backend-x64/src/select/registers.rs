@@ -60,7 +60,7 @@ impl Selector<'_> {
         }
         let slot = registers.first + row * registers.slots_per_row + last / registers.lanes;
         let lane = last % registers.lanes;
-        if covered && !(straight && registers.lanes == self.vector_lanes()) {
+        if covered && !(straight && self.vector_lanes() <= registers.lanes) {
             let reason = format!("a vector loop does not run along the register buffer `{name}`");
             return Err(self.refuse(reason));
         }
@@ -93,10 +93,15 @@ impl Selector<'_> {
         lanes: usize,
     ) -> base::Result<Evaluated> {
         let (place, registers) = self.place(buffer, index)?;
-        if place.covered && place.lane > 0 {
-            return Ok(self.read_across(buffer, &place, &registers));
+        if place.covered && place.lane % lanes > 0 {
+            return Ok(self.read_across(buffer, &place, &registers, lanes));
         }
         let whole = self.slot(buffer, place.slot, registers.lanes);
+        if place.covered && lanes < registers.lanes {
+            let part = self.lanes_of(whole);
+            let part = self.some_lanes(part, place.lane, lanes);
+            return Ok(self.element_of(buffer, part));
+        }
         if place.covered || registers.lanes == 1 {
             return Ok(self.broadcast(whole, lanes));
         }
@@ -142,10 +147,16 @@ impl Selector<'_> {
 
     /// A vector that begins within a slot, by way of the frame. Lanes behind the row's end hold
     /// nothing.
-    fn read_across(&mut self, buffer: BufferId, place: &Place, registers: &Registers) -> Evaluated {
+    fn read_across(
+        &mut self,
+        buffer: BufferId,
+        place: &Place,
+        registers: &Registers,
+        lanes: usize,
+    ) -> Evaluated {
         let form = self.spread(buffer, place, registers);
         let at = APART + (place.lane * form.lane.bytes()) as i32;
-        let part = self.frame_vector(at, form.lane, registers.lanes);
+        let part = self.frame_vector(at, form.lane, lanes);
         self.element_of(buffer, part)
     }
 
@@ -158,7 +169,7 @@ impl Selector<'_> {
         value: Evaluated,
     ) {
         let lanes = registers.lanes;
-        let before = self.read_across(buffer, place, registers);
+        let before = self.read_across(buffer, place, registers, lanes);
         let active = self.active_mask(lanes);
         let value = self.blend(active, before, value, lanes);
         let value = self.lanes_of(value);
@@ -221,16 +232,27 @@ impl Selector<'_> {
         }
     }
 
+    /// As many lanes of a vector as are wanted, a power of two: those of which one is.
+    fn some_lanes(&mut self, mut vector: Vector, mut lane: usize, lanes: usize) -> Vector {
+        if let Item::Constant(_) = vector.item {
+            return Vector { lanes: lanes.min(vector.lanes), ..vector };
+        }
+        while vector.lanes > lanes {
+            let half = vector.lanes / 2;
+            vector = if lane >= half { self.upper_half(vector) } else { self.lower_half(vector) };
+            lane %= half;
+        }
+        vector
+    }
+
     /// One lane of a vector.
     pub(crate) fn extract_lane(&mut self, mut vector: Vector, mut lane: usize) -> Vector {
         if let Item::Constant(_) = vector.item {
             return Vector { lanes: 1, ..vector };
         }
-        while vector.lanes * vector.lane.bytes() > 16 {
-            let half = vector.lanes / 2;
-            vector = if lane >= half { self.upper_half(vector) } else { self.lower_half(vector) };
-            lane %= half;
-        }
+        let quarter = (16 / vector.lane.bytes()).min(vector.lanes);
+        vector = self.some_lanes(vector, lane, quarter);
+        lane %= quarter;
         if lane > 0 {
             let pattern = match vector.lane.bytes() {
                 8 => 0b11_10_11_10,

@@ -2,7 +2,7 @@
 
 use graph::{NodeId, ValueId};
 use loops::build::{
-    cast, constant, equal, guard, if_then, index, less, let_value, load, reduce, store,
+    cast, constant, equal, fold, guard, if_then, index, less, let_value, load, reduce, store,
 };
 use loops::{Access, BufferId, ScalarExpr, Stmt};
 use strategies::{Nest, ProducerKind};
@@ -19,6 +19,9 @@ pub(super) struct Order {
     pub(super) descending: bool,
     pub(super) is_float: bool,
 }
+
+/// Elements of which one comparison tells that none is kept.
+const BLOCK: i64 = 32;
 
 impl Writer<'_> {
     pub(super) fn two(
@@ -200,8 +203,7 @@ impl Writer<'_> {
     /// A loop over the first elements of a row, and the place of the element at hand.
     pub(super) fn along(&mut self, line: &Line<'_>, count: &Expr) -> (Axes, Vec<Expr>) {
         let along = self.axes("r", std::slice::from_ref(count));
-        let mut place = line.rows.index.clone();
-        place.insert(line.axis, along.index[0].clone());
+        let place = line.place(&along.index[0]);
         (along, place)
     }
 
@@ -214,13 +216,15 @@ impl Writer<'_> {
 
     /// Selection by insertion, stable: each element in turn moves forward past those kept so far
     /// that it comes before. What is moved behind the last place kept is overwritten by the next
-    /// element, so that an element which is not kept costs one comparison.
+    /// element, so that an element which is not kept costs one comparison; of a block of elements
+    /// none of which is, the one that comes first tells.
     fn selected(&mut self, line: &Line<'_>, kept: i64, order: Order) -> (Pair, Vec<Stmt>) {
         let room = Expr::constant(kept + 1);
         let best = self.pair(line.dtype, &room);
-        let cursor = self.scratch("cursor", DType::I64, Vec::new());
-        let moves = self.scratch("moves", DType::Bool, Vec::new());
-        let here = Vec::<Expr>::new;
+        let cursors = Cursors {
+            gap: self.scratch("cursor", DType::I64, Vec::new()),
+            moves: self.scratch("moves", DType::Bool, Vec::new()),
+        };
         let cleared = self.axes("r", std::slice::from_ref(&room));
         let zero = Reduction::Sum.identity(DType::I64);
         let clear = vec![
@@ -229,10 +233,96 @@ impl Writer<'_> {
         ];
         let mut body = self.looped(&cleared, clear);
 
-        let (along, place) = self.along(line, &line.extent);
-        let element = self.element(line.operand, place);
+        let blocks = match line.extent.as_constant() {
+            Some(extent) if line.dtype != DType::Bool && extent >= 2 * BLOCK => extent / BLOCK,
+            _ => 0,
+        };
+        if blocks > 0 {
+            body.extend(self.selected_in_blocks(line, blocks, kept, order, (&best, &cursors)));
+        }
+        let met = Expr::constant(blocks * BLOCK);
+        let left = line.extent.clone() - &met;
+        if !left.is_zero() {
+            let along = self.axes("r", &[left]);
+            let position = along.index[0].clone() + &met;
+            let inserted = self.inserted(line, &position, kept, order, (&best, &cursors));
+            body.extend(self.looped(&along, inserted));
+        }
+        (best, body)
+    }
+
+    /// The first blocks of a line. That which comes first of a block is found by a reduction, which
+    /// gives what is no number if there is such.
+    fn selected_in_blocks(
+        &mut self,
+        line: &Line<'_>,
+        blocks: i64,
+        kept: i64,
+        order: Order,
+        (best, cursors): (&Pair, &Cursors),
+    ) -> Vec<Stmt> {
+        // Short floats are compared as what they are computed in.
+        let dtype = match line.dtype.is_float() && line.dtype.bits() < 32 {
+            true => DType::F32,
+            false => line.dtype,
+        };
+        let block = self.axes("b", &[blocks.into()]);
+        let start = block.index[0].clone() * BLOCK;
+        let part = self.scratch("block", dtype, vec![BLOCK.into()]);
+        let lanes = self.axes("l", &[BLOCK.into()]);
+        let element = self.element(line.operand, line.place(&(start.clone() + &lanes.index[0])));
+        let element = if dtype == line.dtype { element } else { cast(dtype, element) };
+        let mut body = self.looped(&lanes, vec![store(part, [&lanes.index[0]], element)]);
+
+        let first = if order.descending { Reduction::Max } else { Reduction::Min };
+        let first = fold(first, part, Vec::<Expr>::new());
+        let (compared, condition) = self.may_enter(line, &first, &start, kept, order, best);
+        let within = self.axes("i", &[BLOCK.into()]);
+        let position = start + &within.index[0];
+        let inserted = self.inserted(line, &position, kept, order, (best, cursors));
+        let inserted = self.looped(&within, inserted);
+        body.extend([compared, if_then(vec![condition], inserted)]);
+        self.looped(&block, body)
+    }
+
+    /// Whether an element at a place, or some behind it, may be kept: most come after all that are,
+    /// which one comparison tells; it need not tell of what is no number.
+    fn may_enter(
+        &mut self,
+        line: &Line<'_>,
+        element: &ScalarExpr,
+        position: &Expr,
+        kept: i64,
+        order: Order,
+        best: &Pair,
+    ) -> (Stmt, loops::Condition) {
+        let behind = if order.descending { ScalarFunction::Le } else { ScalarFunction::Ge };
+        let worst = load(best.values, [&Expr::constant(kept - 1)]);
+        let dtype = element.dtype(&self.kernel).unwrap_or(line.dtype);
+        let worst = if line.dtype == dtype { worst } else { cast(dtype, worst) };
+        let is_behind = self.two(behind, element, &worst);
+        let may_enter = self.kernel.apply(ScalarFunction::Not, vec![is_behind]);
+        let enters = self.kernel.add_value("enters", DType::I64, Some(Range::extent(2)));
+        let compared = let_value(enters, cast(DType::I64, may_enter));
+        // The first ones are always kept.
+        let always_until = Expr::constant(kept) + &line.extent * Expr::symbol(enters);
+        (compared, less(position, always_until))
+    }
+
+    /// Brings one element to its place among those that are kept so far, if it is to be.
+    fn inserted(
+        &mut self,
+        line: &Line<'_>,
+        position: &Expr,
+        kept: i64,
+        order: Order,
+        (best, cursors): (&Pair, &Cursors),
+    ) -> Vec<Stmt> {
+        let (cursor, moves) = (cursors.gap, cursors.moves);
+        let here = Vec::<Expr>::new;
+        let zero = Reduction::Sum.identity(DType::I64);
+        let element = self.element(line.operand, line.place(position));
         let element = self.share("x", element, line.dtype);
-        let position = &along.index[0];
         let gap = |writer: &mut Writer<'_>| {
             let range = Some(Range::extent(kept + 1));
             let gap = writer.kernel.add_value("gap", DType::I64, range);
@@ -262,18 +352,8 @@ impl Writer<'_> {
             store(best.values, [&found], element.clone()),
             store(best.places, [&found], index(position)),
         ];
-        // Most elements come after all that are kept, which one comparison tells; it need not tell
-        // of what is no number.
-        let behind = if order.descending { ScalarFunction::Le } else { ScalarFunction::Ge };
-        let worst = load(best.values, [&Expr::constant(kept - 1)]);
-        let is_behind = self.two(behind, &element, &worst);
-        let may_enter = self.kernel.apply(ScalarFunction::Not, vec![is_behind]);
-        let enters = self.kernel.add_value("enters", DType::I64, Some(Range::extent(2)));
-        let compared = let_value(enters, loops::build::cast(DType::I64, may_enter));
-        let always_until = Expr::constant(kept) + &line.extent * Expr::symbol(enters);
-        let insertion = if_then(vec![less(position, always_until)], insert);
-        body.extend(self.looped(&along, vec![compared, insertion]));
-        (best, body)
+        let (compared, condition) = self.may_enter(line, &element, position, kept, order, best);
+        vec![compared, if_then(vec![condition], insert)]
     }
 
     /// Bottom-up merge sort of each row, stable: runs of doubling width are merged from one pair
@@ -530,6 +610,23 @@ pub(super) struct Line<'a> {
     pub(super) rows: &'a Axes,
     pub(super) extent: Expr,
     pub(super) dtype: DType,
+}
+
+impl Line<'_> {
+    /// The place of an element of the row.
+    fn place(&self, position: &Expr) -> Vec<Expr> {
+        let mut place = self.rows.index.clone();
+        place.insert(self.axis, position.clone());
+        place
+    }
+}
+
+/// What is kept while an element is brought to its place.
+struct Cursors {
+    /// The place that is free so far.
+    gap: BufferId,
+    /// Whether the element moves further.
+    moves: BufferId,
 }
 
 /// Values of a row and where they came from.
