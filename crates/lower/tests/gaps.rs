@@ -1,4 +1,4 @@
-//! Gaps between rows that fall on the same cache sets.
+//! Gaps between rows, and between planes, that fall on the same cache sets.
 
 mod common;
 
@@ -8,7 +8,7 @@ use backend::Target;
 use base::{FunctionId, Id};
 use lower::{LowerOptions, Role};
 use module::Module;
-use tensor::{DType, compare};
+use tensor::{DType, Tensor, compare};
 
 /// Rows of so many elements between two products.
 fn between(elements: usize) -> String {
@@ -27,37 +27,68 @@ function @main {{
     )
 }
 
+/// Planes of so many rows that a matrix makes of known numbers, and a product of each.
+fn planes(rows: usize) -> String {
+    let numbers: Vec<String> = (0..24).map(|number| format!("{number}.5")).collect();
+    format!(
+        "
+function @main {{
+  parameter %x: f32[2, {rows}, 128] as \"x\"
+  parameter %b: f32[12, 128, 32] as \"b\"
+  %m: f32[12, 2] = literal {{{}}}
+  %v: f32[12, {rows}, 128] = contract [i: 12, j: {rows}, k: 128 | l: 2] %m[i, l], %x[l, j, k] \
+   accumulate f32
+  %y: f32[12, {rows}, 32] = contract [i: 12, j: {rows}, n: 32 | k: 128] %v[i, j, k], %b[i, k, n] \
+   accumulate f32
+  return %y as \"y\"
+}}",
+        numbers.join(", ")
+    )
+}
+
+/// Planes 4096 bytes apart that are written at once have gaps, others none.
+#[test]
+fn planes_on_the_same_sets_have_gaps() {
+    for (rows, stride) in [(8, Some("strides [1056, 1")), (9, None)] {
+        check(&planes(rows), &[vec![2, rows, 128], vec![12, 128, 32]], stride);
+    }
+}
+
 /// Rows 4096 bytes apart have gaps, others none; what is computed is right.
 #[test]
 fn rows_on_the_same_sets_have_gaps() {
-    for (elements, stride) in [(1024, Some(1056)), (1000, None)] {
-        let function = graph::parse(&between(elements)).expect("a function");
-        let shapes = [[24, 40], [40, elements], [elements, 32]];
-        let inputs = shapes.map(|shape| tensor::random::random(DType::F32, &shape, 3));
-        let none = |_: base::ConstantId| unreachable!("there are no constants");
-        let precision = eval::EvaluationPrecision::Declared;
-        let expected = eval::graph::evaluate(&function, &none, &inputs, precision);
-        let expected = expected.unwrap_or_else(|fault| panic!("{fault}")).remove(0);
-        let mut module = Module::default();
-        module.functions.push(Arc::new(function));
-        let options = LowerOptions::new(Role::Main { inputs: inputs.len(), constants: Vec::new() });
-        let target = Target::named("x86-64-v4").expect("a target");
-        let id = FunctionId::new(0);
-        let symbols = common::symbols(&module.functions[id], &inputs);
-        let lowered = lower::lower(&mut module, id, &symbols, &target, &options);
-        let lowered = lowered.expect("it lowers");
-        let texts: Vec<String> = module.kernels.values().map(ToString::to_string).collect();
-        let wanted = stride.map(|stride| format!("strides [{stride}, 1]"));
-        let has_gaps = |text: &String| text.contains("strides [");
-        match wanted {
-            Some(wanted) => {
-                let with_gaps = texts.iter().filter(|text| text.contains(&wanted));
-                assert_eq!(with_gaps.count(), 2, "{texts:?}");
-            }
-            None => assert!(!texts.iter().any(has_gaps), "{texts:?}"),
-        }
-        let results = common::run(&module, &lowered, &inputs, &mut Vec::new()).expect("runs");
-        let comparison = compare(&results[0], &expected, 1e-5, 1e-5);
-        assert!(comparison.passed(), "{comparison:?}");
+    for (elements, stride) in [(1024, Some("strides [1056, 1")), (1000, None)] {
+        let shapes = [[24, 40], [40, elements], [elements, 32]].map(Vec::from);
+        check(&between(elements), &shapes, stride);
     }
+}
+
+/// Checks what a function computes, and that the value between its two kernels has strides that
+/// begin so, if any.
+fn check(text: &str, shapes: &[Vec<usize>], strides: Option<&str>) {
+    let function = graph::parse(text).expect("a function");
+    let of = |shape: &Vec<usize>| tensor::random::random(DType::F32, shape, 3);
+    let inputs: Vec<Tensor> = shapes.iter().map(of).collect();
+    let none = |_: base::ConstantId| unreachable!("there are no constants");
+    let precision = eval::EvaluationPrecision::Declared;
+    let expected = eval::graph::evaluate(&function, &none, &inputs, precision);
+    let expected = expected.unwrap_or_else(|fault| panic!("{fault}")).remove(0);
+    let mut module = Module::default();
+    module.functions.push(Arc::new(function));
+    let options = LowerOptions::new(Role::Main { inputs: inputs.len(), constants: Vec::new() });
+    let target = Target::named("x86-64-v4").expect("a target");
+    let id = FunctionId::new(0);
+    let symbols = common::symbols(&module.functions[id], &inputs);
+    let lowered = lower::lower(&mut module, id, &symbols, &target, &options).expect("it lowers");
+    let texts: Vec<String> = module.kernels.values().map(ToString::to_string).collect();
+    match strides {
+        Some(wanted) => {
+            let with_gaps = texts.iter().filter(|text| text.contains(wanted));
+            assert_eq!(with_gaps.count(), 2, "{texts:?}");
+        }
+        None => assert!(!texts.iter().any(|text| text.contains("strides [")), "{texts:?}"),
+    }
+    let results = common::run(&module, &lowered, &inputs, &mut Vec::new()).expect("runs");
+    let comparison = compare(&results[0], &expected, 1e-5, 1e-5);
+    assert!(comparison.passed(), "{comparison:?}");
 }

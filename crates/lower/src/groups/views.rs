@@ -6,7 +6,9 @@
 //!
 //! Sums of products run along several rows of a value at a time. Rows whose distance is a multiple
 //! of that at which lines fall on one set of the first-level cache drive each other out, so there
-//! is a gap behind each row of such a value, where all its readers can do with that.
+//! is a gap behind each row of such a value, where all its readers can do with that. So there is
+//! behind planes that one kernel writes or adds up all at once, element by element: those between
+//! the stages of minimal filtering.
 
 use backend::Machine;
 use base::{Id, SecondaryMap};
@@ -79,8 +81,8 @@ fn own_memory(function: &Function, value: ValueId, grouping: &mut Grouping) {
     grouping.homes[value] = Home::Stored(View::root(value, extents(function, value)));
 }
 
-/// Puts a gap behind each row of a value that has memory of its own, where rows would drive each
-/// other out of the first-level cache.
+/// Puts a gap behind each row of a value that has memory of its own, or behind each plane, where
+/// these would drive each other out of the first-level cache.
 fn put_gaps(
     function: &Function,
     value: ValueId,
@@ -99,17 +101,29 @@ fn put_gaps(
     {
         return;
     }
-    let rows: i64 = extents[..last].iter().product();
-    let row_bytes = extents[last] * bytes as i64;
-    let conflict = machine.l1.collide(row_bytes) && rows as f64 > machine.l1.ways();
-    if !conflict || !readers.iter().any(|&reader| sums_along_rows(function, reader)) {
+    // Whether parts that the axes from one on are would be too many for a set, and are met at once.
+    let conflict = |axis: usize| {
+        let [parts, elements] = [&extents[..axis], &extents[axis..]].map(|of| of.iter().product());
+        let (parts, elements): (i64, i64) = (parts, elements);
+        machine.l1.collide(elements * bytes as i64) && parts as f64 > machine.l1.ways()
+    };
+    let in_rows = |&reader: &(NodeId, usize)| sums_along_rows(function, reader);
+    let mut met_by = readers.iter().map(|(reader, _)| *reader).chain([made_by]);
+    let mut in_planes = || met_by.any(|node| is_written_out(function, node));
+    // Planes are as many along each of the axes that tell them apart.
+    let planes = extents.iter().take_while(|extent| **extent == extents[0]).count();
+    let behind = if conflict(last) && readers.iter().any(in_rows) {
+        last
+    } else if planes <= last && conflict(planes) && in_planes() {
+        planes
+    } else {
         return;
-    }
+    };
     let gap = GAP_LINES * machine.line_bytes / bytes as i64;
-    let (mut strides, mut stride) = (vec![Expr::ONE; extents.len()], extents[last] + gap);
-    for axis in (0..last).rev() {
+    let (mut strides, mut stride) = (vec![Expr::ONE; extents.len()], 1);
+    for axis in (0..extents.len()).rev() {
         strides[axis] = Expr::constant(stride);
-        stride *= extents[axis];
+        stride = stride * extents[axis] + if axis == behind { gap } else { 0 };
     }
     if can_be_seen(function, users, value, &strides) {
         view.strides = strides;
@@ -193,6 +207,17 @@ fn sums_along_rows(function: &Function, (node, number): (NodeId, usize)) -> bool
         index.symbols().iter().any(|axis| (axis.index() >= space.parallel) == reduced)
     };
     moves(last, true) && outer.iter().any(|index| moves(index, false))
+}
+
+/// Whether a contraction is with a matrix whose elements are known, which is written out: it reads
+/// all planes that it adds up at once, or writes all that it makes.
+fn is_written_out(function: &Function, node: NodeId) -> bool {
+    let data = &function.nodes[node];
+    let is_matrix = |&operand: &ValueId| {
+        let made_by = function.producer(operand).map(|(node, _)| &function.nodes[node].op);
+        matches!(made_by, Some(Op::Literal(_))) && extents(function, operand).len() > 1
+    };
+    matches!(data.op, Op::Contract { .. }) && data.operands.iter().any(is_matrix)
 }
 
 fn concat_operands(function: &Function, node: NodeId, axis: usize, grouping: &mut Grouping) {
