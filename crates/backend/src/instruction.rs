@@ -8,7 +8,8 @@
 //! instruction is encoded is a row of the back end's.
 //!
 //! An operand's elements may come out of memory through functions of bits with integers that are
-//! the same for all of them (`shr(a[e], 4) & 15`): such fields are had in whole vectors at once.
+//! the same for all of them (`shr(a[e], 4) & 15`), and through tables of sixteen bytes
+//! (`lookup(a[e] & 15, 50462976, ..)`): such fields are had in whole vectors at once.
 //!
 //! Invariants: rows have names of their own, which are those of their kernels; their kernels
 //! verify.
@@ -124,9 +125,9 @@ pub struct Tuple {
     pub index: Vec<Expr>,
     /// How many.
     pub count: i64,
-    /// Functions of bits that each goes through, the first one first, with the integer that is the
-    /// second operand of each.
-    pub through: Vec<(ScalarFunction, ScalarExpr)>,
+    /// Functions of bits, and tables, that each goes through, the first one first, with the
+    /// integers that are the other operands of each.
+    pub through: Vec<(ScalarFunction, Vec<ScalarExpr>)>,
 }
 
 /// A load of a loop's body.
@@ -134,7 +135,7 @@ pub struct Tuple {
 struct Load<'k> {
     buffer: BufferId,
     index: &'k [Expr],
-    through: Vec<(ScalarFunction, &'k ScalarExpr)>,
+    through: Vec<(ScalarFunction, &'k [ScalarExpr])>,
 }
 
 impl<'k> Load<'k> {
@@ -148,10 +149,15 @@ impl<'k> Load<'k> {
                     return Some(Load { buffer: *buffer, index, through });
                 }
                 ScalarExpr::Apply { function, dtype, arguments } => {
-                    let [inner, by] = &arguments[..] else { return None };
-                    let shifts = *function == ScalarFunction::Shr && !dtype.is_signed_integer();
-                    let fits = dtype.is_integer() && (function.is_bitwise() || shifts);
-                    if !fits || inner.dtype(kernel) != Some(*dtype) || !is_number(by) {
+                    let [inner, by @ ..] = &arguments[..] else { return None };
+                    let fits = match (function, by) {
+                        (ScalarFunction::Shr, _) => !dtype.is_signed_integer(),
+                        (ScalarFunction::Lookup, _) => true,
+                        (function, [_]) => function.is_bitwise(),
+                        _ => false,
+                    };
+                    let is_integer = dtype.is_integer() && inner.dtype(kernel) == Some(*dtype);
+                    if !fits || !is_integer || !by.iter().all(is_number) {
                         return None;
                     }
                     through.push((*function, by));
@@ -291,8 +297,8 @@ impl Instruction {
             return Err(format!("it adds to {}, which it reads", name(*buffer)));
         }
         let mut inside = |symbol| symbol == found.variable || symbol == lanes;
-        let mut numbers = loads.iter().flat_map(|load| &load.through);
-        if numbers.any(|(_, number)| moves_with(number, &mut inside)) {
+        let mut numbers = loads.iter().flat_map(|load| &load.through).flat_map(|(_, by)| *by);
+        if numbers.any(|number| moves_with(number, &mut inside)) {
             return Err("its elements go through functions of other bits each".to_owned());
         }
         let exact = dtypes[0].is_integer();
@@ -377,7 +383,7 @@ impl Instruction {
                 met[turn].push(place - places[first as usize]);
                 wanted[turn].push(own(turn as i64));
             }
-            let through = through.iter().map(|(function, by)| (*function, (*by).clone())).collect();
+            let through = through.iter().map(|(function, by)| (*function, by.to_vec())).collect();
             tuples.push(Tuple { buffer: *buffer, index, count: turns, through });
         }
         if any_order {
@@ -462,8 +468,9 @@ fn check_block(
                 LoopKind::Instruction(name) => {
                     let own = target.isa.instruction_of(kernel, found, name, around.lanes)?;
                     let mut is_open = |symbol| !around.written_out.contains(&symbol);
-                    let mut numbers = own.operands.iter().flat_map(|tuple| &tuple.through);
-                    if numbers.any(|(_, number)| moves_with(number, &mut is_open)) {
+                    let through = own.operands.iter().flat_map(|tuple| &tuple.through);
+                    let mut numbers = through.flat_map(|(_, numbers)| numbers);
+                    if numbers.any(|number| moves_with(number, &mut is_open)) {
                         return Err(format!("`{name}` of bits that are no constants of code"));
                     }
                 }

@@ -8,6 +8,8 @@ use graph::{Built, Function, Op, Rewriter, ValueId, axis_groups};
 use sym::Expr;
 use tensor::{DType, ScalarFunction};
 
+use crate::table;
+
 /// Movements and scales that are looked through: far more than models have between a quantised
 /// tensor and its product.
 const MOST_STEPS: usize = 32;
@@ -332,8 +334,13 @@ fn range_behind(function: &Function, value: ValueId, steps: usize) -> Option<(i6
         }
         Op::Map { function: ScalarFunction::Cast, dtype: to } if dtype.is_integer() => {
             let (low, high) = dtype.integer_range()?;
-            let masked = range(function, inner);
-            held(masked.unwrap_or((i64::try_from(low).ok()?, i64::try_from(high).ok()?)), *to)
+            let known = range(function, inner);
+            held(known.unwrap_or((i64::try_from(low).ok()?, i64::try_from(high).ok()?)), *to)
+        }
+        Op::Map { function: ScalarFunction::Lookup | ScalarFunction::Bitcast, .. }
+        | Op::Bitcast { .. } => {
+            let entries = table::entries(function, value)?;
+            Some((*entries.iter().min()?, *entries.iter().max()?))
         }
         Op::Map { function: ScalarFunction::And, .. } => {
             let mask = function.literal(splat(function, node.operands[1])?)?;
@@ -366,7 +373,7 @@ fn held((low, high): (i64, i64), dtype: DType) -> Option<(i64, i64)> {
 }
 
 /// The value of rank 0 that a value repeats.
-fn splat(function: &Function, value: ValueId) -> Option<ValueId> {
+pub(crate) fn splat(function: &Function, value: ValueId) -> Option<ValueId> {
     if function.ty(value).as_tensor()?.shape.is_empty() {
         return Some(value);
     }

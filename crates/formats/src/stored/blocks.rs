@@ -15,7 +15,8 @@
 //!
 //! Weights lie in panels, quads of terms side by side as instructions take them; of fewer bits,
 //! several quads in one, one behind the other in the bits of each byte: a quad of each half of the
-//! block, or of each quarter, as most formats have their bytes, which are then only moved.
+//! block, or of each quarter, as most formats have their bytes, which are then only moved. Integers
+//! of a table of sixteen lie as their places in it, and are looked up where the product meets them.
 
 use backend::Target;
 use base::Id;
@@ -28,6 +29,7 @@ use crate::integers::{in_order, sums_along, turned};
 use crate::options::Activations;
 use crate::panels;
 use crate::quantised::{Quantised, as_type, moved, shift};
+use crate::table::looked_up;
 
 /// Terms that an instruction adds up at once.
 const QUAD: i64 = 4;
@@ -420,6 +422,9 @@ impl Stored {
             let most = (1 << self.bits) - 1 - i64::from(is_wrong);
             let mask = builder.scalar(DType::U8, most as f64);
             value = builder.map_broadcast(ScalarFunction::And, &[moved, mask])?;
+        }
+        if let Some(table) = &self.table {
+            value = looked_up(builder, value, table)?;
         }
         // The terms as turns, fields of bytes, and bytes.
         let term = parts.space.parallel;
