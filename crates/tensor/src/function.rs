@@ -204,9 +204,6 @@ const fn row(
     Row { function, name, arity, rule, real, integer }
 }
 
-/// The most operands that a function has.
-const MOST_OPERANDS: usize = 5;
-
 /// Stands where a row has no value on integers or on floats: the type rule keeps it from being
 /// asked.
 const NO_INTEGER: Integer = |dtype, _| unreachable!("a float function of {dtype}");
@@ -308,6 +305,9 @@ pub enum Monotone {
 }
 
 impl ScalarFunction {
+    /// The most operands that a function has.
+    pub const MOST_OPERANDS: usize = 5;
+
     fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }
@@ -428,13 +428,13 @@ impl ScalarFunction {
         }
         let operand = arguments[0].dtype();
         if !operand.is_float() {
-            let mut values = [0; MOST_OPERANDS];
+            let mut values = [0; ScalarFunction::MOST_OPERANDS];
             for (value, argument) in values.iter_mut().zip(arguments) {
                 *value = argument.as_i128();
             }
             return Scalar::from_i128(result, (row.integer)(operand, &values[..row.arity]));
         }
-        let mut values = [0.0; MOST_OPERANDS];
+        let mut values = [0.0; ScalarFunction::MOST_OPERANDS];
         for (value, argument) in values.iter_mut().zip(arguments) {
             *value = argument.as_f64();
         }

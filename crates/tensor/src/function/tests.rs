@@ -19,7 +19,7 @@ fn rows_stand_in_the_order_of_the_variants() {
     for (index, function) in ScalarFunction::all().enumerate() {
         assert_eq!(function as usize, index);
         assert_eq!(ScalarFunction::from_name(function.name()), Some(function));
-        assert!((1..=MOST_OPERANDS).contains(&function.arity()));
+        assert!((1..=ScalarFunction::MOST_OPERANDS).contains(&function.arity()));
     }
 }
 
