@@ -46,6 +46,8 @@ struct Surroundings {
     field: Option<(u8, u8)>,
     /// They are what a table has in the place of those.
     table: Option<[u32; 4]>,
+    /// They are joined with some bits of what lies in memory, moved up by so many.
+    joined: Option<(u8, u8)>,
 }
 
 /// A product of a matrix by packed columns.
@@ -66,6 +68,7 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
         if dtype != DType::U8 {
             return element;
         }
+        let memory = element.clone();
         if let Some((step, kept)) = around.field {
             element =
                 format!("and(xor(shr({element}, {step}u8 * cast<u8>(index(h))), 5u8), {kept}u8)");
@@ -73,6 +76,9 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
         if let Some([a, b, c, d]) = around.table {
             let words = format!("{a}u32, {b}u32, {c}u32, {d}u32");
             element = format!("xor(lookup({element}, {words}), 2u8)");
+        }
+        if let Some((by, kept)) = around.joined {
+            element = format!("or({element}, and(shl({memory}, {by}u8), {kept}u8))");
         }
         element
     };
@@ -111,9 +117,10 @@ fn surroundings() -> impl Strategy<Value = Surroundings> {
     let guarded = prop::option::weighted(0.3, 0..40i64);
     let field = prop::option::weighted(0.5, (0..9u8, any::<u8>()));
     let table = prop::option::weighted(0.4, any::<[u32; 4]>());
-    let loads = (field, table);
+    let joined = prop::option::weighted(0.4, (0..9u8, any::<u8>()));
+    let loads = (field, table, joined);
     (extents, any::<[bool; 2]>(), any::<bool>(), guarded, loads).prop_map(
-        |(extents, swapped, in_memory, guarded, (field, table))| {
+        |(extents, swapped, in_memory, guarded, (field, table, joined))| {
             let ((rows, columns, terms, gap), written_out) = extents;
             Surroundings {
                 rows,
@@ -126,6 +133,7 @@ fn surroundings() -> impl Strategy<Value = Surroundings> {
                 guarded,
                 field,
                 table,
+                joined,
             }
         },
     )
@@ -165,6 +173,7 @@ fn integers_at_the_ends_of_their_ranges() {
         guarded: None,
         field: None,
         table: None,
+        joined: None,
     };
     // Sums of bytes of few bits are joined while they fit: so many that they do not.
     let kept = (1..=8).map(|bits| Some((0, u8::MAX >> (8 - bits))));
@@ -176,7 +185,15 @@ fn integers_at_the_ends_of_their_ranges() {
         written_out: true,
         ..around
     });
-    let all = [around.clone()].into_iter().chain(fields).chain(tables);
+    // Bits above those of a field: sums are as large as both together.
+    let joined = [0x10, 0x30, 0xf0].map(|kept| Surroundings {
+        field: Some((0, 15)),
+        joined: Some((4, kept)),
+        terms: 40,
+        written_out: true,
+        ..around
+    });
+    let all = [around.clone()].into_iter().chain(fields).chain(tables).chain(joined);
     let all: Vec<Surroundings> = all.collect();
     let integers = rows().into_iter().filter(|row| outline(row).1.is_integer());
     for (row, around) in integers.flat_map(|row| all.iter().map(move |around| (row, around))) {
@@ -208,6 +225,7 @@ fn targets_without_an_instruction_refuse_it() {
         guarded: None,
         field: None,
         table: None,
+        joined: None,
     };
     let mut refused = 0;
     for row in Instruction::all() {

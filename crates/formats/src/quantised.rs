@@ -347,6 +347,19 @@ fn range_behind(function: &Function, value: ValueId, steps: usize) -> Option<(i6
             let most = mask.scalars().next()?.as_f64() as i64;
             (most >= 0).then_some((0, most))
         }
+        Op::Map { function: ScalarFunction::Or, dtype } => {
+            let [one, other] = [range(function, inner)?, range(function, node.operands[1])?];
+            let bits = 64 - (one.1 | other.1).leading_zeros();
+            let fits = one.0 >= 0 && other.0 >= 0;
+            held((0, (1 << bits) - 1), *dtype).filter(|_| fits)
+        }
+        Op::Map { function: ScalarFunction::Shl, dtype } => {
+            let (low, high) = range(function, inner)?;
+            let by = function.literal(splat(function, node.operands[1])?)?;
+            let by = by.scalars().next()?.as_f64() as u32;
+            let moved = (0, high.checked_shl(by).filter(|_| by < 8)?);
+            held(moved, *dtype).filter(|_| low >= 0)
+        }
         Op::Reshape { .. } | Op::Transpose { .. } | Op::Broadcast { .. } | Op::Slice { .. } => {
             range(function, inner)
         }

@@ -49,6 +49,8 @@ pub(crate) struct Stored {
     /// The least of the integers, and the bits that tell each from it.
     least: i64,
     bits: i64,
+    /// Of these bits those above the fourth, where they lie by themselves.
+    above: i64,
     /// The integers above the least one, where places in this table tell them.
     table: Option<[u8; 16]>,
     /// What the other operand stands for, if that is integers in the same blocks.
@@ -142,6 +144,7 @@ impl Stored {
             terms,
             least,
             bits,
+            above: 0,
             table: None,
             data,
             activations,
@@ -150,6 +153,13 @@ impl Stored {
         let looked_up = Stored { table, bits: 4, least: low, ..stored.clone() };
         if table.is_some() && looked_up.is_of_bytes(source, target) {
             stored = looked_up;
+        }
+        let above = (1..3).find(|above| high - low < 16 << above).filter(|_| bits == 8);
+        if let Some(above) = above {
+            let in_planes = Stored { bits: 4, least: low, above, ..stored.clone() };
+            if in_planes.is_of_bytes(source, target) && in_planes.turns() % in_planes.group() == 0 {
+                stored = in_planes;
+            }
         }
         let fits = terms % (8 / stored.bits) == 0 && stored.found.whole.dtype(source).is_some();
         // Floats that many rows meet are made once.

@@ -570,7 +570,7 @@ proptest! {
     #[test]
     fn blocks_of_weights_are_read_as_they_are_stored(
         [rows, blocks, columns] in [1i64..7, 1i64..5, 1i64..140],
-        bits in prop::sample::select(vec![2u32, 4, 8]),
+        bits in prop::sample::select(vec![2u32, 4, 5, 6, 8]),
         [points, turned, signed, rounded, shifted, uneven, parts] in any::<[bool; 7]>(),
     ) {
         let (depth, most) = (32 * blocks, (1 << bits) - 1);
