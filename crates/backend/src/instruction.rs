@@ -9,8 +9,8 @@
 //!
 //! An operand's elements may come out of memory through functions of bits with integers that are
 //! the same for all of them (`shr(a[e], 4) & 15`), and through tables of sixteen bytes
-//! (`lookup(a[e] & 15, 50462976, ..)`): such fields are had in whole vectors at once. Their bits may
-//! come from several places (`a[e] & 15 | (b[e] & 3) << 4`).
+//! (`lookup(a[e] & 15, 50462976, ..)`): such fields are had in whole vectors at once. Their bits
+//! may come from several places (`a[e] & 15 | (b[e] & 3) << 4`).
 //!
 //! Invariants: rows have names of their own, which are those of their kernels; their kernels
 //! verify.

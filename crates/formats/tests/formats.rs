@@ -586,7 +586,8 @@ proptest! {
         // The numbers, or those of a table at their places.
         let uneven = uneven && bits == 4 && !points;
         let numbers = match uneven {
-            true if signed => "%u0: u32[] = literal {3215825025} %ub0: u32[N, K] = broadcast axes [] %u0
+            true if signed => "%u0: u32[] = literal {3215825025}
+                 %ub0: u32[N, K] = broadcast axes [] %u0
                  %u1: u32[] = literal {4142587343} %ub1: u32[N, K] = broadcast axes [] %u1
                  %u2: u32[] = literal {639175937} %ub2: u32[N, K] = broadcast axes [] %u2
                  %u3: u32[] = literal {1901675829} %ub3: u32[N, K] = broadcast axes [] %u3

@@ -473,8 +473,9 @@ impl Op {
         self.nature() == Nature::Pure
     }
 
-    /// Whether it takes some of the bits of unsigned bytes, joins such, or takes what a table has in
-    /// their place: machines have that of whole vectors of bytes at once, where products of bytes meet them.
+    /// Whether it takes some of the bits of unsigned bytes, joins such, or takes what a table has
+    /// in their place: machines have that of whole vectors of bytes at once, where products of
+    /// bytes meet them.
     pub fn is_field(&self) -> bool {
         use ScalarFunction::{And, Lookup, Or, Shl, Shr};
         let Op::Map { function, dtype } = self else { return false };

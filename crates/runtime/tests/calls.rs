@@ -161,8 +161,8 @@ fn weights_are_released_when_they_have_been_read() {
     }
 }
 
-/// A kernel and two moves of one weight, which go on piece by piece; a move of another, and one that
-/// writes where the kernel does.
+/// A kernel and two moves of one weight, which go on piece by piece; a move of another, and one
+/// that writes where the kernel does.
 #[test]
 fn moves_beside_what_reads_the_same_weight() {
     for bytes in [64usize, 3 << 20, 70 << 20] {

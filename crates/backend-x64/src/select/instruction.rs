@@ -286,8 +286,8 @@ impl Selector<'_> {
         }
     }
 
-    /// What a table has at the place that each element's bits are. It is remembered as loaded values
-    /// are.
+    /// What a table has at the place that each element's bits are. It is remembered as loaded
+    /// values are.
     fn part_of_table(&mut self, words: &Words, table: [u8; TABLE], lanes: usize) -> VRegId {
         let ty = register_type(Lane::I32, lanes);
         let pool = self.table(&table, ty);

@@ -227,8 +227,8 @@ impl Chooser<'_> {
         }
     }
 
-    /// Whether a value is made, element by element, of at most half its memory, or of less as fields
-    /// of bytes, and met by contractions alone, which meet each element a few times.
+    /// Whether a value is made, element by element, of at most half its memory, or of less as
+    /// fields of bytes, and met by contractions alone, which meet each element a few times.
     fn is_made_of_less(&self, value: ValueId) -> bool {
         let made = self.function.producer(value);
         let is_field = made.is_some_and(|(id, _)| self.function.nodes[id].op.is_field());
