@@ -154,7 +154,7 @@ impl Reverse<'_> {
             // No floats, or no float result.
             F::Eq | F::Ne | F::Lt | F::Le | F::Gt | F::Ge | F::IsNan | F::IsInf => Ok(none),
             F::And | F::Or | F::Xor | F::Not | F::Shl | F::Shr => Ok(none),
-            F::CountLeadingZeros | F::Popcount => Ok(none),
+            F::CountLeadingZeros | F::Popcount | F::Lookup => Ok(none),
         }
     }
 

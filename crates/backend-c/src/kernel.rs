@@ -546,6 +546,9 @@ impl Writer<'_> {
         let Ok(found) = self.isa.instruction_of(self.kernel, inner, name, Some(lanes)) else {
             return false;
         };
+        if !found.operands.iter().all(Tuple::is_plain) {
+            return false;
+        }
         let places = self.places;
         let (context, helpers) = self.context();
         let is_aligned = |operand: &Tuple| {

@@ -118,7 +118,7 @@ impl WordContext<'_, '_> {
             substitute(&mut body, &BTreeMap::from([(inner.variable, Expr::constant(lane))]));
             let [Stmt::For(looped)] = &body[..] else { return None };
             let found = self.isa.instruction_of(self.kernel, looped, name, Some(inner.variable));
-            found.ok()
+            found.ok().filter(|found| found.operands.iter().all(Tuple::is_plain))
         };
         let (one, other) = (lane(first)?, lane(first + 1)?);
         let number = |buffer, index: &[Expr]| self.scalar.number(buffer, index);

@@ -75,16 +75,17 @@ fn kernel(dtype: DType, count: usize) -> Kernel {
             [DType::Bool, _, _] if function == ScalarFunction::Select => {
                 "lt(%a[i], %b[i]), %b[i], %c[i]".to_owned()
             }
+            _ if function == ScalarFunction::Lookup => {
+                let words = names.map(|name| format!("cast<u32>({name})"));
+                format!("%a[i], {}, not<u32>({})", words.join(", "), words[0])
+            }
             _ => names[..types.len()].join(", "),
         };
         outputs.push_str(&format!(", %{name}: write {result}[{count}]"));
         body.push_str(&format!("%{name}[i] = {function}<{result}>({arguments})\n"));
     };
     for function in ScalarFunction::all().filter(|function| function.is_machine()) {
-        let types = match function {
-            ScalarFunction::Select => vec![DType::Bool, dtype, dtype],
-            _ => vec![dtype; function.arity()],
-        };
+        let types = function.operand_dtypes(dtype);
         if matches!(function, ScalarFunction::Cast | ScalarFunction::Bitcast) {
             for result in DType::all() {
                 if function.result_dtype(&types, Some(result)) == Ok(result) {

@@ -23,6 +23,7 @@ mod guard;
 mod index;
 mod instruction;
 mod interleave;
+mod lookup;
 mod memory;
 mod neighbours;
 mod numbering;

@@ -150,10 +150,7 @@ fn check_functions(types: &[DType]) {
             continue;
         }
         for dtype in types {
-            let mut operands = vec![*dtype; function.arity()];
-            if function == ScalarFunction::Select {
-                operands[0] = DType::Bool;
-            }
+            let operands = function.operand_dtypes(*dtype);
             if let Ok(result) = function.result_dtype(&operands, None) {
                 for seed in 1..3 {
                     check(function, &operands, result, seed);
@@ -292,5 +289,28 @@ fn tails_of_every_length() {
             let x = Tensor::from_scalars(dtype, &[count], &values(dtype, count, 1));
             agree(&kernel, &[x, Tensor::zeros(dtype, &[count])], &[], Exact::ZeroSign);
         }
+    }
+}
+
+/// Tables of sixteen bytes that are known, at places that are and are not.
+#[test]
+fn bytes_of_known_tables() {
+    let function = ScalarFunction::Lookup;
+    let operands = function.operand_dtypes(DType::U8);
+    let places = Tensor::from_scalars(DType::U8, &[COUNT], &values(DType::U8, COUNT, 1));
+    let mut generator = Generator::new(2);
+    for kind in [LoopKind::Vector, LoopKind::Serial] {
+        let mut kernel = kernel(function, &operands, DType::U8, kind, None);
+        let mut known = || ScalarExpr::Constant(Scalar::from_bits(DType::U32, generator.bits()));
+        let words: Vec<ScalarExpr> = (0..4).map(|_| known()).collect();
+        loops::visit::walk_values_mut(&mut kernel.body, &mut |value| {
+            if let ScalarExpr::Apply { arguments, .. } = value {
+                arguments.splice(1.., words.iter().cloned());
+            }
+        });
+        let mut buffers = vec![places.clone()];
+        buffers.extend((0..4).map(|_| Tensor::zeros(DType::U32, &[COUNT])));
+        buffers.push(Tensor::zeros(DType::U8, &[COUNT]));
+        agree(&kernel, &buffers, &[], Exact::Bits);
     }
 }

@@ -44,6 +44,10 @@ struct Surroundings {
     /// Elements of unsigned bytes are fields of what lies in memory: so many bits from one to the
     /// next, and those that are kept.
     field: Option<(u8, u8)>,
+    /// They are what a table has in the place of those.
+    table: Option<[u32; 4]>,
+    /// They are joined with some bits of what lies in memory, moved up by so many.
+    joined: Option<(u8, u8)>,
 }
 
 /// A product of a matrix by packed columns.
@@ -60,11 +64,23 @@ fn kernel(row: &Instruction, around: &Surroundings) -> Kernel {
     };
     let length = terms * n;
     let (stride, name) = (length + gap, row.name());
-    let field = |element: String, dtype: DType| match around.field {
-        Some((step, kept)) if dtype == DType::U8 => {
-            format!("and(xor(shr({element}, {step}u8 * cast<u8>(index(h))), 5u8), {kept}u8)")
+    let field = |mut element: String, dtype: DType| {
+        if dtype != DType::U8 {
+            return element;
         }
-        _ => element,
+        let memory = element.clone();
+        if let Some((step, kept)) = around.field {
+            element =
+                format!("and(xor(shr({element}, {step}u8 * cast<u8>(index(h))), 5u8), {kept}u8)");
+        }
+        if let Some([a, b, c, d]) = around.table {
+            let words = format!("{a}u32, {b}u32, {c}u32, {d}u32");
+            element = format!("xor(lookup({element}, {words}), 2u8)");
+        }
+        if let Some((by, kept)) = around.joined {
+            element = format!("or({element}, and(shl({memory}, {by}u8), {kept}u8))");
+        }
+        element
     };
     let one = format!("cast<{sum}>({})", field(format!("%a[t, r1, {n}*k + {at}]"), still));
     let two = format!("cast<{sum}>({})", field(format!("%b[k, c1, {at}]"), moving));
@@ -100,8 +116,12 @@ fn surroundings() -> impl Strategy<Value = Surroundings> {
     let extents = ((1..5i64, 1..40i64, 1..6i64, 0..5i64), any::<bool>());
     let guarded = prop::option::weighted(0.3, 0..40i64);
     let field = prop::option::weighted(0.5, (0..9u8, any::<u8>()));
-    (extents, any::<[bool; 2]>(), any::<bool>(), guarded, field).prop_map(
-        |(((rows, columns, terms, gap), written_out), swapped, in_memory, guarded, field)| {
+    let table = prop::option::weighted(0.4, any::<[u32; 4]>());
+    let joined = prop::option::weighted(0.4, (0..9u8, any::<u8>()));
+    let loads = (field, table, joined);
+    (extents, any::<[bool; 2]>(), any::<bool>(), guarded, loads).prop_map(
+        |(extents, swapped, in_memory, guarded, (field, table, joined))| {
+            let ((rows, columns, terms, gap), written_out) = extents;
             Surroundings {
                 rows,
                 columns,
@@ -112,6 +132,8 @@ fn surroundings() -> impl Strategy<Value = Surroundings> {
                 in_memory,
                 guarded,
                 field,
+                table,
+                joined,
             }
         },
     )
@@ -150,11 +172,29 @@ fn integers_at_the_ends_of_their_ranges() {
         in_memory: false,
         guarded: None,
         field: None,
+        table: None,
+        joined: None,
     };
     // Sums of bytes of few bits are joined while they fit: so many that they do not.
     let kept = (1..=8).map(|bits| Some((0, u8::MAX >> (8 - bits))));
     let fields = kept.map(|field| Surroundings { field, terms: 40, written_out: true, ..around });
-    let all: Vec<Surroundings> = [around.clone()].into_iter().chain(fields).collect();
+    // Numbers out of a table are as large as its entries.
+    let tables = [0x1818_1818, 0x7d7d_7d7d, 0xfdfd_fdfd_u32].map(|word| Surroundings {
+        table: Some([word; 4]),
+        terms: 40,
+        written_out: true,
+        ..around
+    });
+    // Bits above those of a field: sums are as large as both together.
+    let joined = [0x10, 0x30, 0xf0].map(|kept| Surroundings {
+        field: Some((0, 15)),
+        joined: Some((4, kept)),
+        terms: 40,
+        written_out: true,
+        ..around
+    });
+    let all = [around.clone()].into_iter().chain(fields).chain(tables).chain(joined);
+    let all: Vec<Surroundings> = all.collect();
     let integers = rows().into_iter().filter(|row| outline(row).1.is_integer());
     for (row, around) in integers.flat_map(|row| all.iter().map(move |around| (row, around))) {
         let kernel = kernel(row, around);
@@ -184,6 +224,8 @@ fn targets_without_an_instruction_refuse_it() {
         in_memory: false,
         guarded: None,
         field: None,
+        table: None,
+        joined: None,
     };
     let mut refused = 0;
     for row in Instruction::all() {

@@ -8,7 +8,9 @@
 //! instruction is encoded is a row of the back end's.
 //!
 //! An operand's elements may come out of memory through functions of bits with integers that are
-//! the same for all of them (`shr(a[e], 4) & 15`): such fields are had in whole vectors at once.
+//! the same for all of them (`shr(a[e], 4) & 15`), and through tables of sixteen bytes
+//! (`lookup(a[e] & 15, 50462976, ..)`): such fields are had in whole vectors at once. Their bits
+//! may come from several places (`a[e] & 15 | (b[e] & 3) << 4`).
 //!
 //! Invariants: rows have names of their own, which are those of their kernels; their kernels
 //! verify.
@@ -124,9 +126,24 @@ pub struct Tuple {
     pub index: Vec<Expr>,
     /// How many.
     pub count: i64,
-    /// Functions of bits that each goes through, the first one first, with the integer that is the
-    /// second operand of each.
-    pub through: Vec<(ScalarFunction, ScalarExpr)>,
+    /// Functions of bits, and tables, that each goes through, the first one first, with the
+    /// integers that are the other operands of each.
+    pub through: Vec<(ScalarFunction, Vec<ScalarExpr>)>,
+    /// Other elements, the bits of which are joined with those of these.
+    pub joined: Option<Box<Tuple>>,
+}
+
+impl Tuple {
+    /// Whether the lane takes elements as they lie in memory.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        self.through.is_empty() && self.joined.is_none()
+    }
+
+    /// Everything that makes its elements.
+    fn parts(&self) -> impl Iterator<Item = &Tuple> {
+        std::iter::successors(Some(self), |tuple| tuple.joined.as_deref())
+    }
 }
 
 /// A load of a loop's body.
@@ -134,24 +151,51 @@ pub struct Tuple {
 struct Load<'k> {
     buffer: BufferId,
     index: &'k [Expr],
-    through: Vec<(ScalarFunction, &'k ScalarExpr)>,
+    through: Vec<(ScalarFunction, &'k [ScalarExpr])>,
+    /// What its bits are joined with.
+    joined: Option<Box<Load<'k>>>,
 }
 
 impl<'k> Load<'k> {
-    /// The load that a value is, through functions of bits in the type that is loaded.
-    fn of(kernel: &Kernel, mut value: &'k ScalarExpr) -> Option<Load<'k>> {
+    /// The load that a value is, through functions of bits in the type that is loaded, or the bits
+    /// of several such.
+    fn of(kernel: &Kernel, value: &'k ScalarExpr) -> Option<Load<'k>> {
+        if let ScalarExpr::Apply { function: ScalarFunction::Or, arguments, .. } = value
+            && let [one, other] = &arguments[..]
+            && !is_number(other)
+        {
+            let (first, mut last) = (Load::of_one(kernel, one)?, Load::of(kernel, other)?);
+            last.joined = match last.joined.take() {
+                None => Some(Box::new(first)),
+                Some(further) => Some(Box::new(Load { joined: Some(further), ..first })),
+            };
+            let dtype = |load: &Load<'_>| kernel.buffers[load.buffer].dtype;
+            let same = last.joined.as_deref().is_some_and(|other| dtype(other) == dtype(&last));
+            return same.then_some(last);
+        }
+        Load::of_one(kernel, value)
+    }
+
+    fn of_one(kernel: &Kernel, mut value: &'k ScalarExpr) -> Option<Load<'k>> {
         let mut through = Vec::new();
         loop {
             match value {
                 ScalarExpr::Load { buffer, index } => {
                     through.reverse();
-                    return Some(Load { buffer: *buffer, index, through });
+                    return Some(Load { buffer: *buffer, index, through, joined: None });
                 }
                 ScalarExpr::Apply { function, dtype, arguments } => {
-                    let [inner, by] = &arguments[..] else { return None };
-                    let shifts = *function == ScalarFunction::Shr && !dtype.is_signed_integer();
-                    let fits = dtype.is_integer() && (function.is_bitwise() || shifts);
-                    if !fits || inner.dtype(kernel) != Some(*dtype) || !is_number(by) {
+                    let [inner, by @ ..] = &arguments[..] else { return None };
+                    let fits = match (function, by) {
+                        (ScalarFunction::Shr | ScalarFunction::Shl, _) => {
+                            !dtype.is_signed_integer()
+                        }
+                        (ScalarFunction::Lookup, _) => true,
+                        (function, [_]) => function.is_bitwise(),
+                        _ => false,
+                    };
+                    let is_integer = dtype.is_integer() && inner.dtype(kernel) == Some(*dtype);
+                    if !fits || !is_integer || !by.iter().all(is_number) {
                         return None;
                     }
                     through.push((*function, by));
@@ -160,6 +204,13 @@ impl<'k> Load<'k> {
                 _ => return None,
             }
         }
+    }
+}
+
+impl<'k> Load<'k> {
+    /// Everything that makes its elements.
+    fn parts(&self) -> impl Iterator<Item = &Load<'k>> {
+        std::iter::successors(Some(self), |load| load.joined.as_deref())
     }
 }
 
@@ -230,16 +281,17 @@ impl Instruction {
         bits.max().unwrap_or(0) * self.count() / 8
     }
 
-    /// Whether it takes so many elements of these types at once, in any order of its operands.
+    /// Whether it takes so many elements of these types at once, in any order of its operands. Bits
+    /// of unsigned integers may be those of several elements.
     #[must_use]
     pub fn takes(&self, dtypes: &[DType], count: i64) -> bool {
-        let sorted = |dtypes: &mut dyn Iterator<Item = DType>| {
-            let mut dtypes: Vec<DType> = dtypes.collect();
-            dtypes.sort_unstable();
-            dtypes
+        let own: Vec<DType> = self.operands().map(|id| self.lane.buffers[id].dtype).collect();
+        let number = |all: &[DType], one: DType| all.iter().filter(|it| **it == one).count();
+        let fits = |&dtype: &DType| {
+            let (given, wanted) = (number(dtypes, dtype), number(&own, dtype));
+            given == wanted || wanted > 0 && given > wanted && dtype.is_unsigned_integer()
         };
-        let own = sorted(&mut self.operands().map(|id| self.lane.buffers[id].dtype));
-        self.count() == count && own == sorted(&mut dtypes.iter().copied())
+        self.count() == count && dtypes.iter().chain(&own).all(fits)
     }
 
     /// The loop that it is.
@@ -287,17 +339,18 @@ impl Instruction {
             return Err(format!("{} is not one sum", name(*buffer)));
         }
         let loads: Vec<Load<'_>> = self.operands().filter_map(|id| loads[id].clone()).collect();
-        if loads.iter().any(|load| load.buffer == *buffer) {
+        if loads.iter().flat_map(Load::parts).any(|load| load.buffer == *buffer) {
             return Err(format!("it adds to {}, which it reads", name(*buffer)));
         }
         let mut inside = |symbol| symbol == found.variable || symbol == lanes;
-        let mut numbers = loads.iter().flat_map(|load| &load.through);
-        if numbers.any(|(_, number)| moves_with(number, &mut inside)) {
+        let through = loads.iter().flat_map(Load::parts).flat_map(|load| &load.through);
+        let mut numbers = through.flat_map(|(_, by)| *by);
+        if numbers.any(|number| moves_with(number, &mut inside)) {
             return Err("its elements go through functions of other bits each".to_owned());
         }
         let exact = dtypes[0].is_integer();
         let operands = self.tuples(kernel, found, &loads, exact)?;
-        for tuple in &operands {
+        for tuple in operands.iter().flat_map(Tuple::parts) {
             let step = step(kernel, tuple.buffer, &tuple.index, lanes);
             if !matches!(step, Some(step) if step == 0 || step == tuple.count) {
                 return Err(format!(
@@ -321,9 +374,13 @@ impl Instruction {
         match (value, description) {
             (value, ScalarExpr::Load { buffer: operand, .. }) => {
                 let Some(load) = Load::of(kernel, value) else { return false };
-                let (own, wanted) = (&kernel.buffers[load.buffer], &self.lane.buffers[*operand]);
-                let fits = own.dtype == wanted.dtype && own.scope != Scope::Register;
-                fits && *loads[*operand].get_or_insert_with(|| load.clone()) == load
+                let wanted = &self.lane.buffers[*operand];
+                let fits = |load: &Load<'_>| {
+                    let own = &kernel.buffers[load.buffer];
+                    own.dtype == wanted.dtype && own.scope != Scope::Register
+                };
+                load.parts().all(fits)
+                    && *loads[*operand].get_or_insert_with(|| load.clone()) == load
             }
             (
                 ScalarExpr::Apply { function, dtype, arguments },
@@ -354,8 +411,10 @@ impl Instruction {
         let turns = self.count();
         let mut met = vec![Vec::new(); turns as usize];
         let mut wanted = met.clone();
-        let mut tuples = Vec::new();
-        for (id, Load { buffer, index, through }) in self.operands().zip(loads) {
+        let mut tuples: Vec<Tuple> = Vec::new();
+        let parts = |(id, load)| Load::parts(load).enumerate().map(move |part| (id, part));
+        for (id, (number, load)) in self.operands().zip(loads).flat_map(parts) {
+            let Load { buffer, index, through, .. } = load;
             let places: Option<Vec<i64>> = (0..turns)
                 .map(|turn| moved(kernel, *buffer, index, found.variable, turn))
                 .collect();
@@ -377,8 +436,12 @@ impl Instruction {
                 met[turn].push(place - places[first as usize]);
                 wanted[turn].push(own(turn as i64));
             }
-            let through = through.iter().map(|(function, by)| (*function, (*by).clone())).collect();
-            tuples.push(Tuple { buffer: *buffer, index, count: turns, through });
+            let through = through.iter().map(|(function, by)| (*function, by.to_vec())).collect();
+            let mut tuple = Tuple { buffer: *buffer, index, count: turns, through, joined: None };
+            if number > 0 {
+                tuple.joined = tuples.pop().map(Box::new);
+            }
+            tuples.push(tuple);
         }
         if any_order {
             met.sort();
@@ -462,8 +525,10 @@ fn check_block(
                 LoopKind::Instruction(name) => {
                     let own = target.isa.instruction_of(kernel, found, name, around.lanes)?;
                     let mut is_open = |symbol| !around.written_out.contains(&symbol);
-                    let mut numbers = own.operands.iter().flat_map(|tuple| &tuple.through);
-                    if numbers.any(|(_, number)| moves_with(number, &mut is_open)) {
+                    let parts = own.operands.iter().flat_map(Tuple::parts);
+                    let through = parts.flat_map(|tuple| &tuple.through);
+                    let mut numbers = through.flat_map(|(_, numbers)| numbers);
+                    if numbers.any(|number| moves_with(number, &mut is_open)) {
                         return Err(format!("`{name}` of bits that are no constants of code"));
                     }
                 }

@@ -33,6 +33,7 @@ mod passes;
 mod precision;
 mod quantised;
 mod stored;
+mod table;
 mod tables;
 mod tuples;
 mod weighed;

@@ -8,6 +8,8 @@ use graph::{Built, Function, Op, Rewriter, ValueId, axis_groups};
 use sym::Expr;
 use tensor::{DType, ScalarFunction};
 
+use crate::table;
+
 /// Movements and scales that are looked through: far more than models have between a quantised
 /// tensor and its product.
 const MOST_STEPS: usize = 32;
@@ -332,13 +334,31 @@ fn range_behind(function: &Function, value: ValueId, steps: usize) -> Option<(i6
         }
         Op::Map { function: ScalarFunction::Cast, dtype: to } if dtype.is_integer() => {
             let (low, high) = dtype.integer_range()?;
-            let masked = range(function, inner);
-            held(masked.unwrap_or((i64::try_from(low).ok()?, i64::try_from(high).ok()?)), *to)
+            let known = range(function, inner);
+            held(known.unwrap_or((i64::try_from(low).ok()?, i64::try_from(high).ok()?)), *to)
+        }
+        Op::Map { function: ScalarFunction::Lookup | ScalarFunction::Bitcast, .. }
+        | Op::Bitcast { .. } => {
+            let entries = table::entries(function, value)?;
+            Some((*entries.iter().min()?, *entries.iter().max()?))
         }
         Op::Map { function: ScalarFunction::And, .. } => {
             let mask = function.literal(splat(function, node.operands[1])?)?;
             let most = mask.scalars().next()?.as_f64() as i64;
             (most >= 0).then_some((0, most))
+        }
+        Op::Map { function: ScalarFunction::Or, dtype } => {
+            let [one, other] = [range(function, inner)?, range(function, node.operands[1])?];
+            let bits = 64 - (one.1 | other.1).leading_zeros();
+            let fits = one.0 >= 0 && other.0 >= 0;
+            held((0, (1 << bits) - 1), *dtype).filter(|_| fits)
+        }
+        Op::Map { function: ScalarFunction::Shl, dtype } => {
+            let (low, high) = range(function, inner)?;
+            let by = function.literal(splat(function, node.operands[1])?)?;
+            let by = by.scalars().next()?.as_f64() as u32;
+            let moved = (0, high.checked_shl(by).filter(|_| by < 8)?);
+            held(moved, *dtype).filter(|_| low >= 0)
         }
         Op::Reshape { .. } | Op::Transpose { .. } | Op::Broadcast { .. } | Op::Slice { .. } => {
             range(function, inner)
@@ -366,7 +386,7 @@ fn held((low, high): (i64, i64), dtype: DType) -> Option<(i64, i64)> {
 }
 
 /// The value of rank 0 that a value repeats.
-fn splat(function: &Function, value: ValueId) -> Option<ValueId> {
+pub(crate) fn splat(function: &Function, value: ValueId) -> Option<ValueId> {
     if function.ty(value).as_tensor()?.shape.is_empty() {
         return Some(value);
     }

@@ -29,6 +29,7 @@ use crate::integers::{sums_along, turned};
 use crate::options::Activations;
 use crate::panels;
 use crate::quantised::{Quantised, Scale, Whole, as_type, moved, range};
+use crate::table;
 
 /// The product of a matrix of weights that stand for integers in blocks.
 #[derive(Clone)]
@@ -48,6 +49,10 @@ pub(crate) struct Stored {
     /// The least of the integers, and the bits that tell each from it.
     least: i64,
     bits: i64,
+    /// Of these bits those above the fourth, where they lie by themselves.
+    above: i64,
+    /// The integers above the least one, where places in this table tell them.
+    table: Option<[u8; 16]>,
     /// What the other operand stands for, if that is integers in the same blocks.
     data: Option<Quantised>,
     activations: Activations,
@@ -123,11 +128,12 @@ impl Stored {
         let (low, high) = range(source, found.whole.integer)?;
         let bits = [2, 4].into_iter().find(|bits| high - low < 1 << bits).unwrap_or(8);
         let terms = depth / blocks;
-        let fits = terms % (8 / bits) == 0 && found.whole.dtype(source).is_some();
         let least = if bits == 8 { 0 } else { low };
+        let entries = table::entries(source, found.whole.integer).filter(|_| bits == 8);
+        let table = entries.map(|entries| entries.map(|entry| (entry - low) as u8));
         let data = blocks::data(source, space, (data.operands[1 - operand], 1 - operand), blocks);
         let seldom = space.meets_seldom(shape);
-        let stored = Stored {
+        let mut stored = Stored {
             node,
             operand,
             vector,
@@ -138,10 +144,24 @@ impl Stored {
             terms,
             least,
             bits,
+            above: 0,
+            table: None,
             data,
             activations,
             accumulator: DType::F32,
         };
+        let looked_up = Stored { table, bits: 4, least: low, ..stored.clone() };
+        if table.is_some() && looked_up.is_of_bytes(source, target) {
+            stored = looked_up;
+        }
+        let above = (1..3).find(|above| high - low < 16 << above).filter(|_| bits == 8);
+        if let Some(above) = above {
+            let in_planes = Stored { bits: 4, least: low, above, ..stored.clone() };
+            if in_planes.is_of_bytes(source, target) && in_planes.turns() % in_planes.group() == 0 {
+                stored = in_planes;
+            }
+        }
+        let fits = terms % (8 / stored.bits) == 0 && stored.found.whole.dtype(source).is_some();
         // Floats that many rows meet are made once.
         let in_bytes = stored.data.is_some() || activations == Activations::Int8;
         let few = seldom || in_bytes || stored.is_of_bytes(source, target);
@@ -277,11 +297,18 @@ impl Stored {
         found.ok_or_else(|| "weights that stand for no bytes".to_owned())
     }
 
-    /// The integers in the place of the weights; of few bits those above the least one.
+    /// The integers in the place of the weights; of few bits those above the least one, or places
+    /// in their table.
     fn integers(&self, rewriter: &mut Rewriter<'_>, weights: ValueId) -> Built {
         let (whole, byte) = (self.found.whole, self.byte(rewriter)?);
-        let mut value = as_type(rewriter, whole.integer, byte)?;
-        if let Some(plain) = self.plain(rewriter.source) {
+        let mut value = match self.table {
+            Some(_) => table::places(rewriter, whole.integer)?,
+            None => as_type(rewriter, whole.integer, byte)?,
+        };
+        if self.table.is_some() {
+            let most = rewriter.builder.scalar(DType::U8, 15.0);
+            value = rewriter.builder.map_broadcast(ScalarFunction::And, &[value, most])?;
+        } else if let Some(plain) = self.plain(rewriter.source) {
             value = turned(rewriter, value, plain)?;
         } else if self.bits < 8 {
             value = rewriter.builder.cast(value, DType::I8)?;

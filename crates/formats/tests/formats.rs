@@ -570,7 +570,7 @@ proptest! {
     #[test]
     fn blocks_of_weights_are_read_as_they_are_stored(
         [rows, blocks, columns] in [1i64..7, 1i64..5, 1i64..140],
-        bits in prop::sample::select(vec![2u32, 4, 8]),
+        bits in prop::sample::select(vec![2u32, 4, 5, 6, 8]),
         [points, turned, signed, rounded, shifted, uneven, parts] in any::<[bool; 7]>(),
     ) {
         let (depth, most) = (32 * blocks, (1 << bits) - 1);
@@ -584,7 +584,15 @@ proptest! {
             ),
         };
         // The numbers, or those of a table at their places.
-        let numbers = match uneven && bits == 4 && !points {
+        let uneven = uneven && bits == 4 && !points;
+        let numbers = match uneven {
+            true if signed => "%u0: u32[] = literal {3215825025}
+                 %ub0: u32[N, K] = broadcast axes [] %u0
+                 %u1: u32[] = literal {4142587343} %ub1: u32[N, K] = broadcast axes [] %u1
+                 %u2: u32[] = literal {639175937} %ub2: u32[N, K] = broadcast axes [] %u2
+                 %u3: u32[] = literal {1901675829} %ub3: u32[N, K] = broadcast axes [] %u3
+                 %k: u8[N, K] = map lookup %n, %ub0, %ub1, %ub2, %ub3
+                 %i: i8[N, K] = bitcast %k %f: f32[N, K] = map cast %i",
             true => "%i: i64[N, K] = map cast %n
                  %u: f32[16] = literal {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38,
                    53, 69, 89, 113}
@@ -714,6 +722,8 @@ proptest! {
             let bytes = target.multiplies_bytes();
             if blocks > 1 && columns > 1 {
                 prop_assert_eq!(says("are multiplied by"), bytes, "{:?}", said);
+                let four = says("weights of 4 bits are multiplied");
+                prop_assert_eq!(four, bytes && bits == 4, "{:?}", said);
                 prop_assert_eq!(says("as they are stored"), few && !bytes, "{:?}", said);
             }
             let found = results(&chosen, &weights, &inputs);

@@ -91,7 +91,8 @@ fn crossing_values(function: &Function) -> Vec<ValueId> {
         let Definition::Result(id, _) = function.values[value].definition else { continue };
         let op = &function.nodes[id].op;
         let through = is_elementwise(op)
-            && (looked_through.contains(value) || met_seldom(value) && least.is_outgrown(value));
+            && (looked_through.contains(value)
+                || met_seldom(value) && (op.is_field() || least.is_outgrown(value)));
         if through && least.is_less_behind(value) {
             function.nodes[id].operands.iter().for_each(|it| _ = looked_through.insert(*it));
             work.extend(&function.nodes[id].operands);

@@ -473,11 +473,13 @@ impl Op {
         self.nature() == Nature::Pure
     }
 
-    /// Whether it takes some of the bits of unsigned bytes: machines have that of whole vectors of
-    /// bytes at once, where products of bytes meet them.
+    /// Whether it takes some of the bits of unsigned bytes, joins such, or takes what a table has
+    /// in their place: machines have that of whole vectors of bytes at once, where products of
+    /// bytes meet them.
     pub fn is_field(&self) -> bool {
+        use ScalarFunction::{And, Lookup, Or, Shl, Shr};
         let Op::Map { function, dtype } = self else { return false };
-        *dtype == DType::U8 && matches!(function, ScalarFunction::And | ScalarFunction::Shr)
+        *dtype == DType::U8 && matches!(function, And | Or | Shl | Shr | Lookup)
     }
 
     /// The axes of operand 0 that it looks up at indices, and the first of the operands that hold

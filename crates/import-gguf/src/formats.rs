@@ -320,30 +320,29 @@ fn q6_k(graph: &mut Graph, blocks: &Blocks) -> Accepted<Operand> {
 }
 
 /// The numbers of IQ4_NL by their four bits.
-const UNEVEN: [f32; 16] = [
-    -127.0, -104.0, -83.0, -65.0, -49.0, -35.0, -22.0, -10.0, 1.0, 13.0, 25.0, 38.0, 53.0, 69.0,
-    89.0, 113.0,
-];
+const UNEVEN: [i8; 16] = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 
 /// Twice the floats of two bits of exponent and one of fraction, by their four bits.
-const DOUBLED_FLOATS: [f32; 16] =
-    [0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 0.0, -1.0, -2.0, -3.0, -4.0, -6.0, -8.0, -12.0];
+const DOUBLED_FLOATS: [i8; 16] = [0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12];
 
 /// Numbers by their four bits out of a table, times scales, one a block of 32.
 fn of_table(
     graph: &mut Graph,
     blocks: &Blocks,
     from: usize,
-    table: &[f32; 16],
+    table: &[i8; 16],
     scales: &Operand,
 ) -> Accepted<Operand> {
     let places = blocks.nibbles(graph, from)?;
     let places = blocks.in_rows(graph, &places)?;
-    let places = graph.cast(&places, DType::I64)?;
-    let table = Operand::of_tensor(&Tensor::from_slice(&[16], table));
-    let numbers = graph.gather(&table, &[0], &[places], 0, 0)?;
-    let scales = repeat_blocks(graph, scales, 1, 32, numbers.shape())?;
-    graph.mul(&numbers, &scales)
+    let word = |first: usize| {
+        let word: [i8; 4] = std::array::from_fn(|at| table[first + at]);
+        graph.number(DType::U32, u32::from_le_bytes(word.map(i8::cast_unsigned)).into())
+    };
+    let words = [0, 4, 8, 12].map(word);
+    let bytes = graph.map(F::Lookup, &[&places, &words[0], &words[1], &words[2], &words[3]])?;
+    let numbers = signed(graph, &bytes)?;
+    blocks.scaled(graph, &numbers, (scales, 32), 0.0)
 }
 
 fn iq4_nl(graph: &mut Graph, blocks: &Blocks) -> Accepted<Operand> {
@@ -351,21 +350,22 @@ fn iq4_nl(graph: &mut Graph, blocks: &Blocks) -> Accepted<Operand> {
     of_table(graph, blocks, 2, &UNEVEN, &scales)
 }
 
-/// Half of two to the power of a byte less 127, as the bits of a float; the two least are
-/// subnormal.
+/// Half of two to the power of a byte less 127, as the bits of a float of 16 bits; the two least
+/// are subnormal.
 fn mxfp4(graph: &mut Graph, blocks: &Blocks) -> Accepted<Operand> {
     let byte = blocks.part(graph, 0, 1)?;
     let byte = graph.reshape(&byte, &blocks.counts())?;
-    let exponent = graph.cast(&byte, DType::U32)?;
-    let (one, two) = (graph.number(DType::U32, 1.0), graph.number(DType::U32, 2.0));
-    let place = graph.number(DType::U32, 23.0);
-    let least = graph.number(DType::U32, f64::from(1_u32 << 21));
+    let exponent = graph.cast(&byte, DType::U16)?;
+    let (one, two) = (graph.number(DType::U16, 1.0), graph.number(DType::U16, 2.0));
+    let place = graph.number(DType::U16, 7.0);
+    let least = graph.number(DType::U16, f64::from(1_u32 << 5));
     let small = graph.map(F::Shl, &[&least, &exponent])?;
     let lower = graph.sub(&exponent, &one)?;
     let normal = graph.map(F::Shl, &[&lower, &place])?;
     let is_small = graph.less(&exponent, &two)?;
     let bits = graph.select(&is_small, &small, &normal)?;
-    let scales = graph.primitive(Op::Bitcast { dtype: DType::F32 }, &[&bits])?;
+    let scales = graph.primitive(Op::Bitcast { dtype: DType::BF16 }, &[&bits])?;
+    let scales = graph.cast(&scales, DType::F32)?;
     of_table(graph, blocks, 1, &DOUBLED_FLOATS, &scales)
 }
 

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use base::codes::{INTERNAL_ERROR, UNBOUND_DIMENSION, WRONG_SHAPE};
 use base::{Arena, ConstantId, Diagnostic, Id, KernelId};
-use program::{Address, MoveAxis, Place, Program, Run, SlotId, Step, print_expression};
+use program::{Address, Move, MoveAxis, Place, Program, Run, SlotId, Step, print_expression};
 use sym::{Expr, Range, SymbolId};
 
 use crate::abi::KernelFn;
@@ -145,6 +145,9 @@ pub(crate) struct Resolved {
     pub(crate) last_reads: Vec<(usize, Owner)>,
     /// Weights by each instruction that reads them, sorted.
     pub(crate) weight_reads: Vec<(usize, ConstantId)>,
+    /// Moves of weights that the instruction before reads as well, to constants that it does not
+    /// touch: both may go on piece by piece. Sorted.
+    pub(crate) beside: Vec<usize>,
     /// For each worker.
     pub(crate) scratch_bytes: usize,
     /// Whether the program writes to the constants.
@@ -185,13 +188,23 @@ pub(crate) fn resolve(
         limits: 0,
         last_reads: Vec::new(),
         weight_reads: Vec::new(),
+        beside: Vec::new(),
         scratch_bytes: 0,
         fills_constants: false,
         is_parallel: false,
     };
     let (last_reads, loops) = (BTreeMap::new(), Vec::new());
-    let mut resolver =
-        Resolver { program, code, known, resolved, last_reads, steps: 0, loops, depth: 0 };
+    let mut resolver = Resolver {
+        program,
+        code,
+        known,
+        resolved,
+        last_reads,
+        reader: None,
+        steps: 0,
+        loops,
+        depth: 0,
+    };
     resolver.slots()?;
     resolver.block(&program.steps)?;
     let Resolver { mut resolved, last_reads, .. } = resolver;
@@ -235,12 +248,21 @@ struct Resolver<'a> {
     /// The last instruction so far that reads each weight and each input; none for an input that
     /// it may read several times.
     last_reads: BTreeMap<Owner, Option<usize>>,
+    /// What the last instruction does, and those beside it, if they are about a weight.
+    reader: Option<Reader>,
     /// Steps looked at so far.
     steps: usize,
     /// The symbols of the loops around the step at hand, innermost last.
     loops: Vec<SymbolId>,
     /// Loops of both kinds around it.
     depth: usize,
+}
+
+/// Instructions that read a weight, the first of which is no copy and no jump.
+struct Reader {
+    weight: ConstantId,
+    /// What else they read, and what they write.
+    touched: Vec<SlotId>,
 }
 
 impl Resolver<'_> {
@@ -371,6 +393,7 @@ impl Resolver<'_> {
     fn step(&mut self, step: &Step) -> base::Result<()> {
         let number = self.steps;
         self.steps += 1;
+        let before = self.reader.take();
         match step {
             Step::Run(run) => self.run(number, run)?,
             // Workers are joined at the end of every run.
@@ -396,6 +419,7 @@ impl Resolver<'_> {
                 if base::fault::is_seeded("runtime.move") {
                     axes.iter_mut().for_each(|axis| axis.from = axis.from.min(1));
                 }
+                self.move_beside(moved, before, &[&source, &destination]);
                 self.emit(number, Instruction::Move { source, destination, element, axes });
             }
             Step::Branch { condition, then, otherwise } => {
@@ -438,6 +462,31 @@ impl Resolver<'_> {
         Ok(())
     }
 
+    /// Notes whether a move, the next instruction, goes beside the one before.
+    fn move_beside(&mut self, moved: &Move, before: Option<Reader>, pointers: &[&Pointer]) {
+        let place = |address: &Address| &self.program.slots[address.slot].place;
+        let (Place::Weight(weight), Place::Constants(_)) =
+            (place(&moved.source), place(&moved.destination))
+        else {
+            return;
+        };
+        if pointers.iter().any(|pointer| pointer.computed.is_some()) {
+            return;
+        }
+        let to = moved.destination.slot;
+        let goes_on = |reader: &Reader| reader.weight == *weight && !reader.touched.contains(&to);
+        let mut reader = match before.filter(goes_on) {
+            Some(reader) => {
+                let next = self.next();
+                self.resolved.beside.push(next);
+                reader
+            }
+            None => Reader { weight: *weight, touched: Vec::new() },
+        };
+        reader.touched.push(to);
+        self.reader = Some(reader);
+    }
+
     fn jump_unless(&mut self, number: usize, condition: &Address) -> base::Result<usize> {
         let condition = self.pointer(condition, &Expr::ONE)?;
         Ok(self.emit(number, Instruction::JumpUnless { condition, target: 0 }))
@@ -467,6 +516,17 @@ impl Resolver<'_> {
                 self.pointer(&argument.address, &argument.bytes)?
             };
             computed.extend(pointer.computed);
+        }
+        let mut weights = Vec::new();
+        let mut touched = Vec::new();
+        for argument in &run.arguments {
+            match self.program.slots[argument.address.slot].place {
+                Place::Weight(weight) => weights.push(weight),
+                _ => touched.push(argument.address.slot),
+            }
+        }
+        if let (&[weight], true) = (&weights[..], computed.is_empty()) {
+            self.reader = Some(Reader { weight, touched });
         }
         let own = usize::try_from(self.code.scratch_bytes(run.kernel));
         let own = own.map_err(|_| self.broken("scratch memory beyond all memory"))?;

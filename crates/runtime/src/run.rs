@@ -44,6 +44,10 @@ pub(crate) struct Donated {
 /// once.
 const RELEASED_BYTES: usize = 32 << 20;
 
+/// Instructions that read one weight do so in pieces of about so many bytes, which the cache keeps
+/// from one to the next.
+const SHARED_BYTES: usize = 1 << 20;
+
 /// Runs the whole program. Everything that it addresses has been given to the state.
 pub(crate) fn run(state: &mut State, mut companion: Companion<'_, '_>) -> base::Result<()> {
     let executable = state.executable.clone();
@@ -109,7 +113,8 @@ impl Arguments {
 }
 
 impl Machine<'_> {
-    /// Runs one instruction and releases the weights that it is the last to read, and large ones.
+    /// Runs one instruction, and the moves beside it, and releases the weights that these are the
+    /// last to read, and large ones.
     fn releasing(
         &mut self,
         instruction: &Instruction,
@@ -117,28 +122,80 @@ impl Machine<'_> {
         release: &mut dyn FnMut(ConstantId),
     ) -> base::Result<usize> {
         let resolved = &self.executable.resolved;
-        let own = |weight: ConstantId| Owner::Weight(weight);
+        let bytes_of = |weight: ConstantId| resolved.port_bytes(Owner::Weight(weight));
         let start = resolved.weight_reads.partition_point(|(reader, _)| *reader < number);
-        let read = resolved.weight_reads[start..].iter().take_while(|(by, _)| *by == number);
-        let read = read.map(|(_, weight)| *weight).filter(|&weight| {
-            let is_last = resolved.last_reads.binary_search(&(number, own(weight))).is_ok();
-            is_last || resolved.port_bytes(own(weight)) > RELEASED_BYTES
-        });
-        let bytes: usize = read.clone().map(|weight| resolved.port_bytes(own(weight))).sum();
-        let next = match instruction {
-            Instruction::Run(run) if bytes > RELEASED_BYTES => {
-                let extent = self.prepare(run)?;
-                let pieces = ((bytes / RELEASED_BYTES + 1) as i64).min(extent);
-                for piece in 0..pieces {
-                    self.part(run, extent * piece / pieces, extent * (piece + 1) / pieces)?;
-                    read.clone().for_each(&mut *release);
-                }
-                number + 1
-            }
-            _ => self.instruction(instruction, number)?,
+        let reads = |end: usize| {
+            let reads = resolved.weight_reads[start..].iter().take_while(move |(by, _)| *by < end);
+            reads.map(|(_, weight)| *weight)
         };
-        read.for_each(release);
-        Ok(next)
+        let most = reads(number + 1).map(bytes_of).max().unwrap_or(0);
+        let mut end = number + 1;
+        while most > SHARED_BYTES && resolved.beside.binary_search(&end).is_ok() {
+            end += 1;
+        }
+        let mut read: Vec<ConstantId> = reads(end).collect();
+        read.dedup();
+        read.retain(|&weight| {
+            let last = |by| resolved.last_reads.binary_search(&(by, Owner::Weight(weight))).is_ok();
+            (number..end).any(last) || bytes_of(weight) > RELEASED_BYTES
+        });
+        let bytes: usize = read.iter().map(|&weight| bytes_of(weight)).sum();
+        let releases = match instruction {
+            Instruction::Run(run) => {
+                ((bytes / RELEASED_BYTES + 1) as i64).min(self.prepare(run)?.max(1))
+            }
+            _ => 1,
+        };
+        let several = end > number + 1;
+        let pieces = if several { releases * (most / SHARED_BYTES) as i64 } else { releases };
+        if pieces == 1 && !several {
+            end = self.instruction(instruction, number)?;
+        } else {
+            for piece in 0..pieces {
+                for instruction in &resolved.instructions[number..end] {
+                    self.piece(instruction, (piece, pieces))?;
+                }
+                if releases > 1 && (piece + 1) % (pieces / releases) == 0 {
+                    read.iter().for_each(|&weight| release(weight));
+                }
+            }
+        }
+        read.into_iter().for_each(release);
+        Ok(end)
+    }
+
+    /// Runs one of so many pieces of an instruction: what is outermost is cut.
+    fn piece(
+        &mut self,
+        instruction: &Instruction,
+        (piece, pieces): (i64, i64),
+    ) -> base::Result<()> {
+        let part = |extent: i64| [piece, piece + 1].map(|at| extent * at / pieces);
+        match instruction {
+            Instruction::Run(run) => {
+                let [from, to] = part(self.prepare(run)?);
+                self.part(run, from, to)
+            }
+            Instruction::Move { source, destination, element, axes } => {
+                let (mut from, mut to) = (self.pointer(source)?, self.pointer(destination)?);
+                let mut axes = axes.clone();
+                if let Some(axis) = axes.first_mut() {
+                    let [first, end] = part(axis.extent.into());
+                    axis.extent = (end - first) as u32;
+                    from = from.wrapping_add(first as usize * axis.from as usize * element);
+                    to = to.wrapping_add(first as usize * axis.to as usize * element);
+                } else if piece > 0 {
+                    return Ok(());
+                }
+                if axes.iter().all(|axis| axis.extent > 0) {
+                    // SAFETY: these are some of the elements of a move that have all been checked
+                    // to lie in the slots, which are apart.
+                    unsafe { move_elements(from, to, *element, &axes) };
+                }
+                Ok(())
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Runs one instruction; the number of the one that comes next.

@@ -333,26 +333,29 @@ fn rows_of_parts(
 
 /// Whether what is added up in a buffer is products of fields of bytes.
 fn sums_fields(kernel: &Kernel, sum: BufferId) -> bool {
-    let is_field = |value: &ScalarExpr| match value {
-        ScalarExpr::Apply { function: ScalarFunction::And, dtype, arguments } => {
-            let [ScalarExpr::Apply { .. } | ScalarExpr::Load { .. }, ScalarExpr::Constant(mask)] =
-                &arguments[..]
-            else {
-                return false;
-            };
-            dtype.bits() == 8 && (0..128).contains(&mask.as_i64())
-        }
-        _ => false,
-    };
     let mut found = false;
     walk(&kernel.body, &mut |stmt| {
-        if let Stmt::Reduce { buffer, value, .. } = stmt
-            && *buffer == sum
-        {
-            value.walk(&mut |value| found |= is_field(value));
+        if let Stmt::Reduce { buffer, value, .. } = stmt {
+            found |= *buffer == sum && is_of_field(value);
         }
     });
     found
+}
+
+/// Whether a value is made of bytes of which the highest bit is known to be zero.
+fn is_of_field(value: &ScalarExpr) -> bool {
+    let ScalarExpr::Apply { function, dtype, arguments } = value else { return false };
+    match (function, &arguments[..]) {
+        (
+            ScalarFunction::And,
+            [ScalarExpr::Apply { .. } | ScalarExpr::Load { .. }, ScalarExpr::Constant(mask)],
+        ) if dtype.bits() == 8 => (0..128).contains(&mask.as_i64()),
+        (ScalarFunction::Lookup, [_, words @ ..]) => words.iter().all(|word| match word {
+            ScalarExpr::Constant(word) => word.bits() & 0x8080_8080 == 0,
+            _ => false,
+        }),
+        _ => arguments.iter().any(is_of_field),
+    }
 }
 
 /// Iterations of the nests that reduce which could be in vectors along a row loop: what they read

@@ -146,6 +146,9 @@ pub enum ScalarFunction {
     CountLeadingZeros,
     /// The number of one bits.
     Popcount,
+    /// The byte at place `a mod 16` of the sixteen that the other operands hold, four each, the
+    /// lowest first.
+    Lookup,
 }
 
 /// Which operand types a function takes, and what its result is.
@@ -171,6 +174,8 @@ pub enum TypeRule {
     Convert,
     /// As `Convert`, between types of one width.
     Bitcast,
+    /// An operand and a result of u8, the other operands of u32.
+    Lookup,
 }
 
 /// The value on `f64` numbers; booleans are 0 and 1.
@@ -205,7 +210,7 @@ const NO_INTEGER: Integer = |dtype, _| unreachable!("a float function of {dtype}
 const NO_REAL: Real = |_| f64::NAN;
 
 #[rustfmt::skip]
-const TABLE: [Row; 58] = {
+const TABLE: [Row; 59] = {
     use ScalarFunction::*;
     use TypeRule::{Bits, Comparison, Convert, Float, Number, Ordered, Test};
     use values as v;
@@ -286,6 +291,7 @@ const TABLE: [Row; 58] = {
         row(CountLeadingZeros, "clz", 1, TypeRule::Integer, NO_REAL,
             |t, x| v::leading_zeros(t, x[0])),
         row(Popcount,   "popcount",   1, TypeRule::Integer, NO_REAL,    |t, x| v::ones(t, x[0])),
+        row(Lookup,     "lookup",     5, TypeRule::Lookup,  NO_REAL,    |_, x| v::lookup(x)),
     ]
 };
 
@@ -299,6 +305,9 @@ pub enum Monotone {
 }
 
 impl ScalarFunction {
+    /// The most operands that a function has.
+    pub const MOST_OPERANDS: usize = 5;
+
     fn row(self) -> &'static Row {
         &TABLE[self as usize]
     }
@@ -328,6 +337,18 @@ impl ScalarFunction {
         self.row().rule
     }
 
+    /// The types of its operands where those that may have any type have this one.
+    #[must_use]
+    pub fn operand_dtypes(self, dtype: DType) -> Vec<DType> {
+        let mut dtypes = vec![dtype; self.arity()];
+        match self.type_rule() {
+            TypeRule::Select => dtypes[0] = DType::Bool,
+            TypeRule::Lookup => dtypes[1..].fill(DType::U32),
+            _ => {}
+        }
+        dtypes
+    }
+
     /// The result's type. `requested` is the target of `cast` and `bitcast`, which need it; given
     /// to another function it must be the type that follows from the operands.
     ///
@@ -344,8 +365,15 @@ impl ScalarFunction {
             return Err(format!("`{name}` takes {arity} operand(s), not {given}"));
         }
         let rule = self.type_rule();
-        let same = if rule == TypeRule::Select { &operands[1..] } else { operands };
+        let (same, words) = match rule {
+            TypeRule::Select => (&operands[1..], &[][..]),
+            TypeRule::Lookup => operands.split_at(1),
+            _ => (operands, &[][..]),
+        };
         let dtype = same[0];
+        if let Some(other) = words.iter().find(|other| **other != DType::U32) {
+            return Err(format!("`{name}` takes a table of u32, not {other}"));
+        }
         if let Some(other) = same.iter().find(|other| **other != dtype) {
             return Err(format!("`{name}` takes operands of one type, not {dtype} and {other}"));
         }
@@ -355,6 +383,7 @@ impl ScalarFunction {
             TypeRule::Float | TypeRule::Test => (dtype.is_float(), "a float type"),
             TypeRule::Integer => (dtype.is_integer(), "an integer type"),
             TypeRule::Bits => (dtype.is_integer() || is_bool, "an integer type or bool"),
+            TypeRule::Lookup => (dtype == DType::U8, "u8"),
             _ => (dtype != DType::String, "a type other than string"),
         };
         if !fits {
@@ -399,13 +428,13 @@ impl ScalarFunction {
         }
         let operand = arguments[0].dtype();
         if !operand.is_float() {
-            let mut values = [0; 3];
+            let mut values = [0; ScalarFunction::MOST_OPERANDS];
             for (value, argument) in values.iter_mut().zip(arguments) {
                 *value = argument.as_i128();
             }
             return Scalar::from_i128(result, (row.integer)(operand, &values[..row.arity]));
         }
-        let mut values = [0.0; 3];
+        let mut values = [0.0; ScalarFunction::MOST_OPERANDS];
         for (value, argument) in values.iter_mut().zip(arguments) {
             *value = argument.as_f64();
         }
@@ -413,7 +442,7 @@ impl ScalarFunction {
             (DType::F64, _) => (row.real)(&values[..row.arity]),
             // The one basic operation whose f64 value rounded again may not be its f32 value.
             (_, ScalarFunction::FusedMultiplyAdd) => {
-                let [a, b, c] = values.map(|value| value as f32);
+                let [a, b, c, ..] = values.map(|value| value as f32);
                 f64::from(a.mul_add(b, c))
             }
             _ => f64::from((row.real)(&values[..row.arity]) as f32),
@@ -527,6 +556,7 @@ impl ScalarFunction {
                 | Select
                 | Cast
                 | Bitcast
+                | Lookup
         )
     }
 

@@ -166,10 +166,7 @@ impl Grower {
                 true => self.pick(&TYPES),
                 false => dtype,
             };
-            let mut operands = vec![operand; function.arity()];
-            if function == ScalarFunction::Select {
-                operands[0] = DType::Bool;
-            }
+            let operands = function.operand_dtypes(operand);
             if function.result_dtype(&operands, None) != Ok(dtype) {
                 continue;
             }

@@ -60,6 +60,7 @@ impl Helpers {
             F::Min => return Some(self.minimum(dtype)),
             F::Max => return Some(self.maximum(dtype)),
             F::Div => return Some(self.divide(dtype)),
+            F::Lookup => return Some(self.lookup()),
             F::Shl | F::Shr => return Some(self.shift(function, dtype)),
             _ => return None,
         };
@@ -123,6 +124,18 @@ impl Helpers {
             format!(
                 "static {ty} {name}({ty} a, {ty} b)\n{{\n  \
                 return ({amount})b < {width}u ? {inside} : {outside};\n}}\n"
+            )
+        })
+    }
+
+    fn lookup(&mut self) -> String {
+        self.define("tw_lookup".to_owned(), |_, name| {
+            format!(
+                "/* The byte at a place, modulo 16, of those that four words hold. */\n\
+                static uint8_t {name}(uint8_t a, uint32_t b, uint32_t c, uint32_t d, \
+                uint32_t e)\n{{\n  \
+                return (uint8_t)((a & 8 ? (a & 4 ? e : d) : (a & 4 ? c : b)) >> \
+                8 * (a & 3));\n}}\n"
             )
         })
     }

@@ -68,6 +68,10 @@ impl Selector<'_> {
         for argument in arguments {
             values.push(self.evaluate(argument, lanes)?);
         }
+        if function == ScalarFunction::Lookup {
+            let looked_up = self.looked_up(&values).map(Evaluated::Vector);
+            return looked_up.ok_or_else(|| self.refuse("a table of no integers".to_owned()));
+        }
         match (function, &values[..]) {
             (ScalarFunction::Cast, [value]) => Ok(self.cast(*value, operand, dtype, lanes)),
             (ScalarFunction::Bitcast, [value]) => Ok(self.bitcast(*value, operand, dtype, lanes)),

@@ -1,8 +1,8 @@
 //! Loops that are instructions: what `backend` describes as loops, and how it is encoded here.
 //!
 //! The loop says which elements each lane takes and what it adds to. An operand's elements fill a
-//! 32-bit lane, so they are loaded as one, and what functions of bits make of them is made of all
-//! at once.
+//! 32-bit lane, so they are loaded as one, and what functions of bits make of them, or tables, is
+//! made of all at once.
 //!
 //! Products of bytes are summed in pairs of 16 bits and widened then. Where the bytes have few bits
 //! the sums of several instructions fit 16 bits, so these are added up first and widened once.
@@ -10,11 +10,13 @@
 use std::rc::Rc;
 
 use backend::{Found, Isa, Tuple};
+use base::Id;
 use loops::{BufferId, Loop};
 use tensor::ScalarFunction;
 
 use super::Selector;
 use super::index::Linear;
+use super::lookup::TABLE;
 use super::value::{Evaluated, Item, Vector, register_type};
 use crate::vcode::{Inst, Lane, Opcode, VRegId};
 
@@ -212,24 +214,66 @@ impl Selector<'_> {
             return Err(self.refuse(format!("the elements of `{name}` fill no lanes")));
         }
         let bits = 8 * self.element_bytes(tuple.buffer);
-        let (mut field, mut turned) = (Field::whole(bits), 0);
-        for (function, number) in &tuple.through {
-            let known = self.known_integer(number).map(|number| number.as_f64() as u64);
+        let (mut field, mut turned) = (Field::whole(bits), 0_u64);
+        let mut table: Option<[u8; TABLE]> = None;
+        for (function, numbers) in &tuple.through {
+            let known = numbers.iter().map(|number| self.known_integer(number));
+            let known: Option<Vec<u64>> =
+                known.map(|number| number.map(|number| number.as_f64() as u64)).collect();
             let known =
                 known.ok_or_else(|| self.refuse("bits that are no constants".to_owned()))?;
+            let by = known.first().copied().unwrap_or(0);
+            if let (ScalarFunction::Lookup, &[a, b, c, d]) = (function, &known[..]) {
+                let words = [a, b, c, d].map(|word| (word as u32).to_le_bytes());
+                let of = words.as_flattened();
+                // Each entry is what the places so far lead to.
+                let entry = |place: usize| match &table {
+                    Some(table) => of[usize::from(table[place]) % TABLE],
+                    None => of[(place ^ turned as usize) % TABLE],
+                };
+                table = Some(std::array::from_fn(entry));
+                continue;
+            }
+            if let Some(table) = &mut table {
+                table.iter_mut().for_each(|entry| *entry = of_byte(*function, *entry, by));
+                continue;
+            }
             (field, turned) = match function {
-                ScalarFunction::Shr => (field.shifted(known), turned >> known.min(63)),
-                ScalarFunction::And => (field.masked(known), turned & known),
+                ScalarFunction::Shl => {
+                    let moved = turned.checked_shl(by.min(64) as u32).unwrap_or(0);
+                    (field.shifted_left(by), moved & Field::whole(bits).kept)
+                }
+                ScalarFunction::Shr => (field.shifted(by), turned >> by.min(63)),
+                ScalarFunction::And => (field.masked(by), turned & by),
                 // Bits that are set are left out first, and turned then.
-                ScalarFunction::Or => (field.masked(!known), turned & !known | known),
-                _ => (field, turned ^ known),
+                ScalarFunction::Or => (field.masked(!by), turned & !by | by),
+                _ => (field, turned ^ by),
             };
         }
-        Ok(Words { buffer: tuple.buffer, linear, field, turned })
+        if table.is_some() {
+            (field, turned) = (field.masked(TABLE as u64 - 1), 0);
+        }
+        let joined = match &tuple.joined {
+            Some(joined) => Some(Box::new(self.words_of(joined)?)),
+            None => None,
+        };
+        Ok(Words { buffer: tuple.buffer, linear, field, turned, table, joined })
     }
 
     /// Words in a register; of each element the bits of a part.
     fn load_part(&mut self, words: &Words, part: u64, lanes: usize) -> VRegId {
+        let own = self.load_one(words, part, lanes);
+        let Some(joined) = &words.joined else { return own };
+        let other = self.load_part(joined, part, lanes);
+        let ty = register_type(Lane::I32, lanes);
+        self.builder.emit(Inst::new(Opcode::Or, Lane::I32, &[own, other]), ty)
+    }
+
+    /// The same of what lies in one place.
+    fn load_one(&mut self, words: &Words, part: u64, lanes: usize) -> VRegId {
+        if let Some(table) = words.table {
+            return self.part_of_table(words, table.map(|entry| entry & part as u8), lanes);
+        }
         let field = words.field.masked(part);
         let loaded = self.field_of(words.buffer, &words.linear, field, lanes);
         let turned = self.constant(field.repeated(words.turned & part), loaded);
@@ -240,6 +284,25 @@ impl Selector<'_> {
                 self.register(loaded)
             }
         }
+    }
+
+    /// What a table has at the place that each element's bits are. It is remembered as loaded
+    /// values are.
+    fn part_of_table(&mut self, words: &Words, table: [u8; TABLE], lanes: usize) -> VRegId {
+        let ty = register_type(Lane::I32, lanes);
+        let pool = self.table(&table, ty);
+        let name = self.load_of_words(words.buffer, &words.linear, lanes);
+        let name = Inst { op: Opcode::ShuffleBytes, ..name };
+        let Field { begin, kept, .. } = words.field;
+        let name = name.imm((pool.index() as i64) << 16 | (begin & 0xff) << 8 | kept as i64);
+        if let Some(known) = self.remembered(&name, ty, words.buffer) {
+            return known;
+        }
+        let places = self.field_of(words.buffer, &words.linear, words.field, lanes);
+        let bytes = self.bytes_of_table(pool, places);
+        let value = self.register(bytes);
+        self.remember(name, value, words.buffer);
+        value
     }
 
     /// A field of each element that lies in words. It is remembered as loaded values are, so that
@@ -260,13 +323,15 @@ impl Selector<'_> {
         }
         // It stands for what is made of the load.
         let name = Inst { op: Opcode::And, ..load.clone() };
-        let name = name.imm((field.begin << 32 | field.kept) as i64);
+        let name = name.imm(field.begin << 32 | field.kept as i64);
         if let Some(known) = self.remembered(&name, ty, buffer) {
             return vector(known);
         }
         let mut words = vector(self.load_inst(load, ty, buffer));
         if field.begin > 0 {
-            words = self.unary(Opcode::ShrImm, words, field.begin.min(31) as i64);
+            words = self.unary(Opcode::ShrImm, words, field.begin.min(31));
+        } else if field.begin < 0 {
+            words = self.unary(Opcode::ShlImm, words, (-field.begin).min(31));
         }
         // What comes from the neighbour is cut off.
         let kept = self.constant(field.repeated(field.kept), words);
@@ -285,20 +350,40 @@ struct Words {
     /// The bits of each element that are taken, and those that are turned over then.
     field: Field,
     turned: u64,
+    /// What stands for the elements, by what has been taken of them so far.
+    table: Option<[u8; TABLE]>,
+    /// What the bits are joined with.
+    joined: Option<Box<Words>>,
+}
+
+/// A function of bits of a byte and a number.
+fn of_byte(function: ScalarFunction, byte: u8, by: u64) -> u8 {
+    match function {
+        ScalarFunction::Shr => byte.checked_shr(by.min(8) as u32).unwrap_or(0),
+        ScalarFunction::Shl => byte.checked_shl(by.min(8) as u32).unwrap_or(0),
+        ScalarFunction::And => byte & by as u8,
+        ScalarFunction::Or => byte | by as u8,
+        _ => byte ^ by as u8,
+    }
 }
 
 impl Words {
     /// No element is larger, as an unsigned number.
     fn most(&self) -> u64 {
-        (self.field.kept | self.turned) & Field::whole(self.field.bits).kept
+        let own = match self.table {
+            Some(table) => table.into_iter().fold(0, |all, entry| all | entry).into(),
+            None => (self.field.kept | self.turned) & Field::whole(self.field.bits).kept,
+        };
+        own | self.joined.as_ref().map_or(0, |joined| joined.most())
     }
 }
 
-/// Bits of an element of so many: those from one on, of which some are kept.
+/// Bits of an element of so many: those from one on, of which some are kept. Below zero they have
+/// moved up.
 #[derive(Clone, Copy)]
 struct Field {
     bits: usize,
-    begin: u64,
+    begin: i64,
     kept: u64,
 }
 
@@ -313,7 +398,16 @@ impl Field {
 
     fn shifted(self, by: u64) -> Field {
         let kept = if by < self.bits as u64 { self.kept >> by } else { 0 };
-        Field { begin: self.begin + by.min(64), kept, ..self }
+        Field { begin: self.begin + by.min(64) as i64, kept, ..self }
+    }
+
+    fn shifted_left(self, by: u64) -> Field {
+        let kept = if by < self.bits as u64 { self.kept << by } else { 0 };
+        Field { begin: self.begin - by.min(64) as i64, ..self }.with(kept)
+    }
+
+    fn with(self, kept: u64) -> Field {
+        Field { kept: kept & Field::whole(self.bits).kept, ..self }
     }
 
     /// A number of the element's bits in each element of a 32-bit word.

@@ -286,7 +286,7 @@ impl Operands<'_> {
             _ => dtype,
         };
         let count: usize = points.iter().map(Vec::len).product();
-        let mut arguments = [Scalar::bool(false); 3];
+        let mut arguments = [Scalar::bool(false); ScalarFunction::MOST_OPERANDS];
         (0..count).fold(0.0, |farthest, mut number| {
             for (argument, points) in arguments.iter_mut().zip(&points) {
                 *argument = points[number % points.len()];

@@ -544,7 +544,7 @@ fn map(function: ScalarFunction, dtype: DType, operands: &[Tensor]) -> Tensor {
         return operands[0].cast(dtype);
     }
     let mut result = Tensor::zeros(dtype, operands[0].shape());
-    let mut arguments = [Scalar::bool(false); 3];
+    let mut arguments = [Scalar::bool(false); ScalarFunction::MOST_OPERANDS];
     for index in 0..result.len() {
         for (argument, operand) in arguments.iter_mut().zip(operands) {
             *argument = operand.get_scalar(index);

@@ -361,7 +361,7 @@ impl<'k, 'm> Machine<'k, 'm> {
                 bits_of_f64(function(f64::from_bits(a), f64::from_bits(b)))
             }
             Node::Apply(function, dtype, operands) => {
-                let mut values = [(DType::Bool, 0); 3];
+                let mut values = [(DType::Bool, 0); ScalarFunction::MOST_OPERANDS];
                 for (value, (dtype, operand)) in values.iter_mut().zip(operands) {
                     *value = (*dtype, self.value(operand)?);
                 }
@@ -398,7 +398,7 @@ impl<'k, 'm> Machine<'k, 'm> {
     }
 
     fn apply(&self, function: ScalarFunction, dtype: DType, operands: &[(DType, u64)]) -> u64 {
-        let mut scalars = [scalar(DType::Bool, 0); 3];
+        let mut scalars = [scalar(DType::Bool, 0); ScalarFunction::MOST_OPERANDS];
         for (scalar_of, (dtype, bits)) in scalars.iter_mut().zip(operands) {
             *scalar_of = scalar(*dtype, *bits);
         }

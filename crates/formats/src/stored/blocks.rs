@@ -15,7 +15,15 @@
 //!
 //! Weights lie in panels, quads of terms side by side as instructions take them; of fewer bits,
 //! several quads in one, one behind the other in the bits of each byte: a quad of each half of the
-//! block, or of each quarter, as most formats have their bytes, which are then only moved.
+//! block, or of each quarter, as most formats have their bytes, which are then only moved. Integers
+//! of a table of sixteen lie as their places in it, and are looked up where the product meets them.
+//! Of integers of five and six bits the lower four lie so, and those above in bytes of their own,
+//! each of which has them of several turns:
+//!
+//! ```text
+//! low[turn, .., q]    low bits of quads `turn` and `turns + turn`
+//! high[t, .., q]      high bits of the same of turns `2 * t` and `2 * t + 1`, two of each
+//! ```
 
 use backend::Target;
 use base::Id;
@@ -28,6 +36,7 @@ use crate::integers::{in_order, sums_along, turned};
 use crate::options::Activations;
 use crate::panels;
 use crate::quantised::{Quantised, as_type, moved, shift};
+use crate::table::looked_up;
 
 /// Terms that an instruction adds up at once.
 const QUAD: i64 = 4;
@@ -159,6 +168,16 @@ impl Stored {
         let Op::Contract { space, .. } = &source.nodes[self.node].op else { return false };
         let is_plain = space.operands.iter().flatten().all(|index| index.as_symbol().is_some());
         is_plain && target.multiplies_bytes() && self.terms % (QUAD * 8 / self.bits) == 0
+    }
+
+    /// Quads of a block in each of the fields of four bits.
+    pub(super) fn turns(&self) -> i64 {
+        self.terms * self.bits / (QUAD * 8)
+    }
+
+    /// Turns of which the bits above the fourth lie in one byte.
+    pub(super) fn group(&self) -> i64 {
+        self.bits / self.above
     }
 
     /// The data as bytes, where the product is one of such.
@@ -339,7 +358,7 @@ impl Stored {
             1 => "are multiplied by bytes in blocks",
             _ => "are multiplied by numbers of 23 bits a block, as three bytes each",
         };
-        messages.push(format!("weights of {} bits {message}", self.bits));
+        messages.push(format!("weights of {} bits {message}", self.bits + self.above));
         parts.whole(rewriter, sums, whole)
     }
 
@@ -391,6 +410,7 @@ impl Stored {
         order.swap(place, place + 1);
         order.push(place + 2);
         let mut value = builder.transpose(split, &order)?;
+        let quads = value;
         let shape: Vec<Expr> = order.iter().map(|&axis| shape[axis].clone()).collect();
         let behind: Vec<usize> = (0..shape.len()).filter(|&axis| axis != place + 1).collect();
         let packed: Vec<Expr> = behind.iter().map(|&axis| shape[axis].clone()).collect();
@@ -400,14 +420,13 @@ impl Stored {
             let mut bytes = None;
             for number in 0..each {
                 let part = Expr::from(number);
-                let part = builder.slice_axis(value, place + 1, part, 1, Expr::ONE)?;
-                let part = builder.reshape(part, &packed[..])?;
-                let bits = builder.scalar(DType::U8, (number * self.bits) as f64);
-                let part = builder.map_broadcast(ScalarFunction::Shl, &[part, bits])?;
-                bytes = Some(match bytes {
-                    None => part,
-                    Some(bytes) => builder.map(ScalarFunction::Or, &[bytes, part])?,
-                });
+                let mut part = builder.slice_axis(value, place + 1, part, 1, Expr::ONE)?;
+                part = builder.reshape(part, &packed[..])?;
+                if self.above > 0 {
+                    let most = builder.scalar(DType::U8, 15.0);
+                    part = builder.map_broadcast(ScalarFunction::And, &[part, most])?;
+                }
+                bytes = Some(with_bits(builder, bytes, part, number * self.bits)?);
             }
             let bytes = bytes.ok_or("bytes of nothing")?;
             let bytes = builder.broadcast(bytes, &shape[..], &behind)?;
@@ -420,6 +439,13 @@ impl Stored {
             let most = (1 << self.bits) - 1 - i64::from(is_wrong);
             let mask = builder.scalar(DType::U8, most as f64);
             value = builder.map_broadcast(ScalarFunction::And, &[moved, mask])?;
+        }
+        if self.above > 0 {
+            let high = self.bits_above(builder, quads, place)?;
+            value = builder.map(ScalarFunction::Or, &[value, high])?;
+        }
+        if let Some(table) = &self.table {
+            value = looked_up(builder, value, table)?;
         }
         // The terms as turns, fields of bytes, and bytes.
         let term = parts.space.parallel;
@@ -440,6 +466,59 @@ impl Stored {
             *index = index.substitute(&mut { along });
         }
         Ok((value, space))
+    }
+}
+
+impl Stored {
+    /// The bits above the fourth of integers that have axes of turns, at this place, and of fields
+    /// behind it: out of bytes of their own.
+    fn bits_above(&self, builder: &mut FunctionBuilder, quads: ValueId, place: usize) -> Built {
+        let (above, group, each) = (self.above, self.group(), 8 / self.bits);
+        let shape = builder.shape(quads)?.to_vec();
+        let parts = [self.turns() / group, group, each].map(Expr::constant);
+        let mut split = shape.clone();
+        split.splice(place..place + 2, parts);
+        let four = builder.scalar(DType::U8, self.bits as f64);
+        let high = builder.map_broadcast(ScalarFunction::Shr, &[quads, four])?;
+        let high = builder.reshape(high, &split[..])?;
+        let behind: Vec<usize> =
+            (0..split.len()).filter(|axis| ![place + 1, place + 2].contains(axis)).collect();
+        let packed: Vec<Expr> = behind.iter().map(|&axis| split[axis].clone()).collect();
+        let mut bytes = None;
+        for number in 0..group * each {
+            let (of_group, field) = (Expr::from(number / each), Expr::from(number % each));
+            let part = builder.slice_axis(high, place + 1, of_group, 1, Expr::ONE)?;
+            let part = builder.slice_axis(part, place + 2, field, 1, Expr::ONE)?;
+            let part = builder.reshape(part, &packed[..])?;
+            bytes = Some(with_bits(builder, bytes, part, number * above)?);
+        }
+        let bytes = bytes.ok_or("bytes of nothing")?;
+        let bytes = builder.broadcast(bytes, &split[..], &behind)?;
+        let number = builder.iota(DType::U8, &[Expr::constant(group * each)], 0)?;
+        let own = builder.scalar(DType::U8, above as f64);
+        let bits = builder.map_broadcast(ScalarFunction::Mul, &[own, number])?;
+        let bits = builder.reshape(bits, [group, each].map(Expr::constant).to_vec())?;
+        let bits = builder.broadcast(bits, &split[..], &[place + 1, place + 2])?;
+        let moved = builder.map(ScalarFunction::Shr, &[bytes, bits])?;
+        let mask = builder.scalar(DType::U8, ((1 << above) - 1) as f64);
+        let few = builder.map_broadcast(ScalarFunction::And, &[moved, mask])?;
+        let few = builder.map_broadcast(ScalarFunction::Shl, &[few, four])?;
+        builder.reshape(few, shape)
+    }
+}
+
+/// Bytes with the bits of others, moved up by so many.
+fn with_bits(
+    builder: &mut FunctionBuilder,
+    bytes: Option<ValueId>,
+    part: ValueId,
+    by: i64,
+) -> Built {
+    let by = builder.scalar(DType::U8, by as f64);
+    let part = builder.map_broadcast(ScalarFunction::Shl, &[part, by])?;
+    match bytes {
+        None => Ok(part),
+        Some(bytes) => builder.map(ScalarFunction::Or, &[bytes, part]),
     }
 }
 

@@ -227,16 +227,16 @@ impl Chooser<'_> {
         }
     }
 
-    /// Whether a value is made, element by element, of at most half its memory, and met by
-    /// contractions alone, which meet each element a few times.
+    /// Whether a value is made, element by element, of at most half its memory, or of less as
+    /// fields of bytes, and met by contractions alone, which meet each element a few times.
     fn is_made_of_less(&self, value: ValueId) -> bool {
+        let made = self.function.producer(value);
+        let is_field = made.is_some_and(|(id, _)| self.function.nodes[id].op.is_field());
         let seldom = |user: &User| {
             let &User::Operand(reader, _) = user else { return false };
             let Op::Contract { space, accumulator, .. } = &self.function.nodes[reader].op else {
                 return false;
             };
-            let made = self.function.producer(value);
-            let is_field = made.is_some_and(|(id, _)| self.function.nodes[id].op.is_field());
             is_field && accumulator.is_integer()
                 || space.meets_seldom(extents(self.function, value))
         };
@@ -261,7 +261,11 @@ impl Chooser<'_> {
                 _ => return false,
             }
         }
-        self.users[value].iter().all(seldom) && behind.saturating_mul(2) <= bits(value)
+        let is_less = match is_field {
+            true => behind < bits(value),
+            false => behind.saturating_mul(2) <= bits(value),
+        };
+        self.users[value].iter().all(seldom) && is_less
     }
 
     /// Whether a value is shorter than the sum that it is made of, in a nest that reads a later sum

@@ -19,7 +19,7 @@ fn rows_stand_in_the_order_of_the_variants() {
     for (index, function) in ScalarFunction::all().enumerate() {
         assert_eq!(function as usize, index);
         assert_eq!(ScalarFunction::from_name(function.name()), Some(function));
-        assert!((1..=3).contains(&function.arity()));
+        assert!((1..=ScalarFunction::MOST_OPERANDS).contains(&function.arity()));
     }
 }
 
@@ -28,10 +28,7 @@ fn rows_stand_in_the_order_of_the_variants() {
 fn rules_and_values_agree() {
     for function in ScalarFunction::all() {
         for dtype in DType::all().filter(|dtype| *dtype != DType::String) {
-            let mut operands = vec![dtype; function.arity()];
-            if function == ScalarFunction::Select {
-                operands[0] = DType::Bool;
-            }
+            let operands = function.operand_dtypes(dtype);
             let target = match function.type_rule() {
                 TypeRule::Convert | TypeRule::Bitcast => Some(dtype),
                 _ => None,
@@ -68,6 +65,12 @@ fn refusals() {
         "`bitcast` keeps the width: i32 does not become f64"
     );
     assert_eq!(refused(Select, &[DType::I32; 3], None), "`select` takes a bool condition, not i32");
+    let table = [DType::U8, DType::U32, DType::U32, DType::U64, DType::U32];
+    assert_eq!(refused(Lookup, &table, None), "`lookup` takes a table of u32, not u64");
+    assert_eq!(
+        refused(Lookup, &Lookup.operand_dtypes(DType::I8), None),
+        "`lookup` takes u8, not i8"
+    );
     assert_eq!(refused(Eq, &[DType::F32; 2], Some(DType::F32)), "`eq` of f32 gives bool, not f32");
 }
 
@@ -111,6 +114,17 @@ fn integer_edges() {
     let bools = [Scalar::bool(true), Scalar::bool(false)];
     assert_eq!(Max.evaluate(DType::Bool, &bools), Scalar::bool(true));
     assert_eq!(Lt.evaluate(DType::Bool, &bools), Scalar::bool(false));
+}
+
+#[test]
+fn bytes_of_a_table() {
+    let table = [0x0302_0100, 0x0706_0504, 0xf0fa_0908, 0xff0e_0d0c].map(Scalar::u32);
+    let at = |place: u8| {
+        let operands = [&[Scalar::u8(place)][..], &table[..]].concat();
+        ScalarFunction::Lookup.evaluate(DType::U8, &operands).as_i64()
+    };
+    assert_eq!([0, 3, 4, 9, 10, 11, 15].map(at), [0, 3, 4, 9, 250, 240, 255]);
+    assert_eq!([16, 0x8f].map(at), [0, 255]);
 }
 
 #[test]

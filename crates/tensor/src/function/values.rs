@@ -140,3 +140,9 @@ pub(super) fn leading_zeros(dtype: DType, a: i128) -> i128 {
 pub(super) fn ones(dtype: DType, a: i128) -> i128 {
     i128::from(bits(dtype, a).count_ones())
 }
+
+/// The byte at a place, taken modulo 16, of those that four words hold.
+pub(super) fn lookup(operands: &[i128]) -> i128 {
+    let place = operands[0] & 15;
+    operands[1 + (place >> 2) as usize] >> (8 * (place & 3)) & 255
+}
