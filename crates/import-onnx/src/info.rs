@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use base::InOrder;
 use front::{ModelInfo, Port};
 use tensor::tensor::{byte_size, element_count};
 
@@ -30,7 +31,7 @@ pub fn supported_operators() -> Vec<OperatorRow> {
         versions: row.versions,
     };
     let mut supported: Vec<OperatorRow> = rows().map(row).collect();
-    supported.sort_by_key(|row| (row.domain, row.name));
+    supported.put_in_order_by_key(|row| (row.domain, row.name));
     supported
 }
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
-use base::{IdSet, KernelId};
+use base::{IdSet, InOrder, KernelId};
 use graph::{Function, NodeId, Op, Users, ValueId};
 use module::Module;
 use strategies::{Cost, LITTLE, Naive};
@@ -107,7 +107,7 @@ fn find(
         is_poor || options.doubts_fusion
     };
     let mut poor: Vec<&KernelInfo> = emitted.kernels.iter().filter(is_poor).collect();
-    poor.sort_by(|one, other| other.cost.cycles().total_cmp(&one.cost.cycles()));
+    poor.put_in_order_by(|one, other| other.cost.cycles().total_cmp(&one.cost.cycles()));
     let mut search = Search { target, options, store, stored: Vec::new(), trials: ALL_TRIALS };
     let mut constants: BTreeMap<Option<usize>, IdSet<ValueId>> = BTreeMap::new();
     // For kernels that have been looked at: how many values they have inside, and the places of

@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Result;
+use base::{InOrder, Result};
 use tensor::Tensor;
 use tilewright::Options;
 use tilewright::compiled::DecodedModel;
@@ -88,7 +88,7 @@ pub(crate) fn equalise(
     for site in sites {
         inserted.extend(apply(&mut draft, &site, &reach)?);
     }
-    inserted.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    inserted.put_in_order_by_key(|(number, _)| std::cmp::Reverse(*number));
     for (number, divide) in inserted {
         draft.proto.body_mut().node.insert(number, divide);
     }

@@ -3,6 +3,7 @@
 
 use backend::Target;
 use backend::tile::{Area, Tile, best_tile, div_ceil};
+use base::InOrder;
 use loops::{BufferId, Kernel};
 use schedule::Tail;
 use sym::Expr;
@@ -178,7 +179,7 @@ pub(super) fn points_of(
             }
         }
     }
-    found.sort_by(|(one, _), (two, _)| one.total_cmp(two));
+    found.put_in_order_by(|(one, _), (two, _)| one.total_cmp(two));
     found.truncate(MOST_LISTED);
     found.into_iter().map(|(_, point)| point).collect()
 }

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use base::Result;
+use base::{InOrder, Result};
 use eval::EvaluationPrecision;
 use eval::graph::node_operations;
 use graph::{Definition, Function, NodeId, Op, Region, ValueId};
@@ -310,7 +310,7 @@ fn pick<'a>(
     }
     // The last of each is the smallest.
     for kind in kinds.values_mut() {
-        kind.sort_by_key(|it| std::cmp::Reverse((it.operations, it.number)));
+        kind.put_in_order_by_key(|it| std::cmp::Reverse((it.operations, it.number)));
     }
     let mut picked = Vec::new();
     while kinds.values().any(|kind| !kind.is_empty()) {
@@ -325,6 +325,6 @@ fn pick<'a>(
             }
         }
     }
-    picked.sort_by_key(|it| it.number);
+    picked.put_in_order_by_key(|it| it.number);
     picked
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use base::{ConstantId, Diagnostic, Id, Result, codes};
+use base::{ConstantId, Diagnostic, Id, InOrder, Result, codes};
 use engine::{Encoder, EngineDraft};
 use front::{Facts, ModelInfo};
 use graph::{Function, Op};
@@ -108,7 +108,7 @@ impl Executable {
             return None;
         }
         let mut segments = self.model.cache.segments_with_facts(variant.id);
-        segments.sort_by_key(|(facts, _)| (facts.function, facts.sizes.to_vec()));
+        segments.put_in_order_by_key(|(facts, _)| (facts.function, facts.sizes.to_vec()));
         let compiling = variant.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         let scopes = compiling.iter().flat_map(|(&function, scopes)| {
             scopes.made().map(move |(ranges, made)| (function, ranges.clone(), made.clone()))
