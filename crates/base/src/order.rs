@@ -3,9 +3,13 @@
 //! a megabyte of them. Here one function, which sees neither, finds the order; what is written for
 //! a type puts its elements there.
 //!
-//! For what is hot, or may be as long as a model's data, the standard library's sort stands.
+//! Sets and maps that are collected sort what they are given in the same way, once for each type in
+//! each crate; one by one it goes in by code that is there anyway.
+//!
+//! For what is hot, or may be as long as a model's data, the standard library's ways stand.
 
 use std::cmp::Ordering;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Sorts of slices: stable, and with `count · log2(count)` comparisons at most.
 pub trait InOrder {
@@ -50,6 +54,35 @@ impl<T> InOrder for [T] {
         }
     }
 }
+
+/// Ordered sets and maps of what an iterator gives.
+pub trait IntoTree: Iterator + Sized {
+    /// The set of all elements.
+    fn into_set(self) -> BTreeSet<Self::Item>
+    where
+        Self::Item: Ord,
+    {
+        let mut set = BTreeSet::new();
+        for item in self {
+            set.insert(item);
+        }
+        set
+    }
+
+    /// The map of all pairs; of those with equal keys the last.
+    fn into_map<Key: Ord, Value>(self) -> BTreeMap<Key, Value>
+    where
+        Self: Iterator<Item = (Key, Value)>,
+    {
+        let mut map = BTreeMap::new();
+        for (key, value) in self {
+            map.insert(key, value);
+        }
+        map
+    }
+}
+
+impl<Items: Iterator> IntoTree for Items {}
 
 /// Which of `count` elements comes first, second and so on, by merging runs of twice the length
 /// each time. `is_behind` says whether the second of two elements must come before the first.
@@ -109,14 +142,21 @@ mod tests {
     }
 
     #[test]
-    fn what_is_in_order_takes_one_comparison_a_step() {
+    fn comparisons_are_as_few_as_promised() {
         let mut comparisons = 0;
-        let mut items: Vec<u32> = (0..64).collect();
+        let mut items: Vec<u32> = (0..64).map(|number| number * 37 % 64).collect();
         items.put_in_order_by(|one, other| {
             comparisons += 1;
             one.cmp(other)
         });
         assert_eq!(items, Vec::from_iter(0..64));
         assert!(comparisons <= 64 * 6, "{comparisons}");
+    }
+
+    #[test]
+    fn as_the_standard_library_collects() {
+        let pairs = (0..200).map(|number| (number * 37 % 50, number));
+        assert_eq!(pairs.clone().into_set(), pairs.clone().collect());
+        assert_eq!(pairs.clone().into_map(), pairs.collect());
     }
 }

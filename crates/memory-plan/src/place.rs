@@ -22,7 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Arena, InOrder, KernelId};
+use base::{Arena, InOrder, IntoTree, KernelId};
 use loops::{Kernel, may_share};
 use program::{Argument, Place, Program, Run, SlotId, Step};
 use sym::{Expr, SymbolId};
@@ -163,7 +163,7 @@ fn place_free(program: &mut Program, mut items: Vec<Item>) {
 fn items(program: &Program, kernels: &Arena<KernelId, Kernel>) -> Vec<Item> {
     let lives = lifetimes(program);
     let successors = successors(program, kernels, &lives);
-    let taken: BTreeSet<SlotId> = successors.values().copied().collect();
+    let taken: BTreeSet<SlotId> = successors.values().copied().into_set();
     let mut items = Vec::new();
     for (slot, data) in program.slots.iter() {
         let (Place::Arena(_), Some(&life)) = (&data.place, lives.get(&slot)) else { continue };
@@ -303,7 +303,7 @@ pub fn least_bytes(
     };
     let slots: BTreeMap<SlotId, i64> = (run.arguments.iter())
         .filter_map(|argument| Some((argument.address.slot, in_arena(argument)?)))
-        .collect();
+        .into_map();
     let kernel = &kernels[run.kernel];
     let mut saved: BTreeMap<(SlotId, SlotId), i64> = BTreeMap::new();
     for (to, written) in run.arguments.iter().enumerate().filter(|(_, one)| one.writes) {

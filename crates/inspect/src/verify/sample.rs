@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use base::{InOrder, Result};
+use base::{InOrder, IntoTree, Result};
 use eval::EvaluationPrecision;
 use eval::graph::node_operations;
 use graph::{Definition, Function, NodeId, Op, Region, ValueId};
@@ -167,11 +167,11 @@ impl Verifier<'_> {
         progress: &mut dyn FnMut(usize, usize, &str),
     ) -> Result<()> {
         let half = &*run.specialisation;
-        let needed: BTreeSet<Place> = picked.iter().flat_map(|it| it.reads.clone()).collect();
+        let needed: BTreeSet<Place> = picked.iter().flat_map(|it| it.reads.clone()).into_set();
         let is_meant = |kernel: usize, argument: usize| needed.contains(&(kernel, argument));
         let seen = memory::watch(self.executable, variant, run, &is_meant)?.into_iter();
         let read: BTreeMap<Place, Tensor> =
-            seen.map(|(seen, value)| ((seen.kernel, seen.argument), value)).collect();
+            seen.map(|(seen, value)| ((seen.kernel, seen.argument), value)).into_map();
         let code = (self.code)(half)?;
         let total = picked.len();
         for (done, candidate) in picked.into_iter().enumerate() {
@@ -233,7 +233,7 @@ fn candidate<'a>(
     info: &'a KernelInfo,
     places: &BTreeMap<ValueId, Place>,
 ) -> Option<Candidate<'a>> {
-    let mut nodes: BTreeSet<NodeId> = info.source.nodes.iter().copied().collect();
+    let mut nodes: BTreeSet<NodeId> = info.source.nodes.iter().copied().into_set();
     let mut parameters = BTreeSet::new();
     let operands = |node: NodeId| function.nodes[node].operands.iter().copied();
     let mut work: Vec<ValueId> = nodes.iter().flat_map(|&node| operands(node)).collect();
