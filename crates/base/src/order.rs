@@ -37,6 +37,9 @@ impl<T> InOrder for [T] {
     type Item = T;
 
     fn put_in_order_by(&mut self, mut compare: impl FnMut(&T, &T) -> Ordering) {
+        if self.len() < 2 {
+            return;
+        }
         let mut order = order(self.len(), &mut |one, other| {
             compare(&self[other as usize], &self[one as usize]).is_lt()
         });

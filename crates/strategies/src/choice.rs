@@ -3,7 +3,6 @@
 
 use backend::Target;
 use backend::tile::{Area, Tile, best_tile, div_ceil};
-use base::InOrder;
 use loops::{BufferId, Kernel};
 use schedule::Tail;
 use sym::Expr;
@@ -179,7 +178,7 @@ pub(super) fn points_of(
             }
         }
     }
-    found.put_in_order_by(|(one, _), (two, _)| one.total_cmp(two));
+    found.sort_by(|(one, _), (two, _)| one.total_cmp(two));
     found.truncate(MOST_LISTED);
     found.into_iter().map(|(_, point)| point).collect()
 }

@@ -7,7 +7,6 @@
 //! what is read of these; the loops outside go through the matrix in the order in which it lies.
 
 use backend::Target;
-use base::InOrder;
 use loops::BufferId;
 
 use crate::given::{Given, Refused};
@@ -72,7 +71,7 @@ pub(super) fn apply(
         others.iter().enumerate().map(|(at, found)| (step(at), found.name.clone())).collect();
     outer.retain(|(_, name)| !shared.contains(name));
     outer.extend(blocks.map(|name| (own, name)));
-    outer.put_in_order_by_key(|(step, _)| std::cmp::Reverse(*step));
+    outer.sort_by_key(|(step, _)| std::cmp::Reverse(*step));
     let outer: Vec<String> = outer.into_iter().map(|(_, name)| name).collect();
     hand.reorder(&[&outer[..], &shared, &[inside]].concat())?;
     let around = outer.last().ok_or("a block holds all of its sums")?.clone();

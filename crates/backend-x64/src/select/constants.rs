@@ -14,7 +14,7 @@
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
-use base::{Id, InOrder, SecondaryMap};
+use base::{Id, SecondaryMap};
 
 use crate::vcode::{
     Args, Base, BasicBlock, BlockId, Inst, Lane, MemoryOperand, Opcode, PoolId, Terminator, VCode,
@@ -76,7 +76,7 @@ pub(super) fn load_constants_once(function: &mut VCode, registers: usize) {
                 (inst.args, inst.address) = (Args::new(&args), None);
             }
         }
-        loads.put_in_order_by_key(|(at, _)| *at);
+        loads.sort_by_key(|(at, _)| *at);
         put(&mut function.blocks[id], loads);
     }
 }

@@ -6,7 +6,6 @@
 //! the loops it does not depend on. In a loop without loops inside, the pointer is carried from
 //! turn to turn instead of computed from the loop's variable.
 
-use base::InOrder;
 use rustc_hash::FxHashMap;
 use smallvec::SmallVec;
 use sym::{Atom, Expr, Range, SymbolId};
@@ -296,7 +295,7 @@ impl Selector<'_> {
             Factor::Symbol(symbol) => matches!(self.bindings[*symbol], Binding::Loop(_)),
             Factor::Product(_) => false,
         };
-        terms.put_in_order_by_key(|(depth, (_, factor))| (*depth, !is_loop(factor)));
+        terms.sort_by_key(|(depth, (_, factor))| (*depth, !is_loop(factor)));
         for (_, (coefficient, factor)) in terms {
             if *coefficient == 0 {
                 continue;
@@ -415,7 +414,7 @@ impl Selector<'_> {
         // `symbol` adds the lane; what `add_canonical` added for the vector's offset goes again.
         linear.constant += linear.lane_step * self.lane as i64;
         let mut terms = std::mem::take(&mut linear.terms);
-        terms.put_in_order_by_key(|(_, factor)| self.factor_depth(factor));
+        terms.sort_by_key(|(_, factor)| self.factor_depth(factor));
         let mut sum: Option<VRegId> = None;
         for (coefficient, factor) in terms.into_iter().filter(|(c, _)| *c != 0) {
             let value = match factor {

@@ -1,7 +1,6 @@
 //! Statements: loops, branches, stores.
 
 use backend::VECTORS_WRITTEN_OUT;
-use base::InOrder;
 use loops::{
     Access, BufferId, Condition, Kernel, Loop, LoopKind, ScalarExpr, Scope, Stmt, SymbolKind,
 };
@@ -424,7 +423,7 @@ impl Selector<'_> {
             Holds::Uniform(condition) => {
                 let mut carried = self.written_slots(then);
                 carried.extend(self.written_slots(otherwise));
-                carried.put_in_order_by_key(|(slot, _)| *slot);
+                carried.sort_by_key(|(slot, _)| *slot);
                 carried.dedup_by_key(|(slot, _)| *slot);
                 let before = self.slots.clone();
                 let mut branching =
@@ -455,7 +454,7 @@ impl Selector<'_> {
         }
         let mut carried = self.written_slots(setup);
         carried.extend(self.written_slots(body));
-        carried.put_in_order_by_key(|(slot, _)| *slot);
+        carried.sort_by_key(|(slot, _)| *slot);
         carried.dedup_by_key(|(slot, _)| *slot);
         let entries = self.slot_values(&carried);
         let params = self.builder.open_while(&entries);

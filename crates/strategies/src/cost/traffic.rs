@@ -7,7 +7,6 @@
 //! a whole kernel touches is still where the last run, or whoever made it, left it.
 
 use backend::{Level, Machine, Target};
-use base::InOrder;
 use loops::BufferId;
 use smallvec::SmallVec;
 
@@ -78,7 +77,7 @@ impl Met {
             // Where it jumps nothing is known to be met again.
             met.count *= step.turns as f64 / turns;
         }
-        strides.put_in_order_by(|(one, _), (two, _)| one.total_cmp(two));
+        strides.sort_by(|(one, _), (two, _)| one.total_cmp(two));
         let mut span = 1.0;
         for (stride, turns) in strides {
             let dense = met.run >= span;
