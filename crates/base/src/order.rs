@@ -114,6 +114,8 @@ fn order(count: usize, is_behind: &mut dyn FnMut(u32, u32) -> bool) -> Vec<u32> 
 
 #[cfg(test)]
 mod tests {
+    use std::cmp::Reverse;
+
     use super::*;
 
     #[test]
@@ -135,7 +137,7 @@ mod tests {
                 assert_eq!(ours, theirs);
                 let (mut ours, mut theirs) = (items.clone(), items);
                 ours.put_in_order_by(|one, other| other.0.cmp(&one.0));
-                theirs.sort_by(|one, other| other.0.cmp(&one.0));
+                theirs.sort_by_key(|item| Reverse(item.0));
                 assert_eq!(ours, theirs);
                 ours.put_in_order();
                 theirs.sort();
