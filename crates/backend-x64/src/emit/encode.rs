@@ -46,7 +46,7 @@ pub(super) type OpMask = Option<(Register, bool)>;
 
 /// A form as errors name it, which are the compiler's own: by its number where nobody looks for
 /// them, since the names of all forms take a third of a megabyte of the program.
-fn name(code: Code) -> String {
+pub(super) fn name(code: Code) -> String {
     if cfg!(debug_assertions) { format!("{code:?}") } else { format!("{}", code as usize) }
 }
 
