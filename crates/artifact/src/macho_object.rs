@@ -10,6 +10,7 @@
 use crate::elf::{Bytes, NameTable};
 use crate::image::{Image, ImageSymbol, Section};
 use crate::object::ObjectFile;
+use base::InOrder;
 
 const HEADER_BYTES: u64 = 32;
 const SEGMENT_BYTES: u64 = 72;
@@ -56,7 +57,7 @@ pub(crate) fn macho_object<'a>(
     let back_at = (data_at + image.data_bytes()).next_multiple_of(8);
     // Local symbols come first.
     let mut order: Vec<usize> = (0..image.symbols.len()).collect();
-    order.sort_by_key(|&number| image.symbols[number].is_exported);
+    order.put_in_order_by_key(|&number| image.symbols[number].is_exported);
     let mut numbers = vec![0; order.len()];
     order.iter().enumerate().for_each(|(place, &number)| numbers[number] = place as u32);
     let mut back = Bytes::default();

@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::IntoTree;
 use graph::{Built, FunctionBuilder, Node, NodeId, Op, RegionId, ValueId};
 
 use crate::{
@@ -155,7 +156,7 @@ impl Forward<'_> {
     /// What a region's results are that move, with these parameters moving.
     fn moving(&self, region: RegionId, parameters: &[bool]) -> Vec<bool> {
         let function = self.builder.function();
-        let mut moving: BTreeSet<ValueId> = self.tangents.keys().copied().collect();
+        let mut moving: BTreeSet<ValueId> = self.tangents.keys().copied().into_set();
         let own = function.regions[region].parameters.iter().zip(parameters);
         moving.extend(own.filter(|(_, moves)| **moves).map(|(&value, _)| value));
         spread(self.builder, region, &mut moving, is_float)

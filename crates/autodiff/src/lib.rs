@@ -24,6 +24,7 @@ mod vectorise;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
+use base::IntoTree;
 use graph::{Function, FunctionBuilder, Node, NodeId, Op, RegionId, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar, ScalarFunction};
@@ -162,7 +163,7 @@ fn inside(found: TransformRefusal) -> String {
 /// need.
 fn needed(builder: &FunctionBuilder, first: usize, values: &[ValueId]) -> Vec<NodeId> {
     let function = builder.function();
-    let mut wanted: BTreeSet<ValueId> = values.iter().copied().collect();
+    let mut wanted: BTreeSet<ValueId> = values.iter().copied().into_set();
     let mut nodes = Vec::new();
     for &id in builder.open_region_nodes()[first..].iter().rev() {
         if function.nodes[id].results.iter().any(|result| wanted.contains(result)) {
@@ -230,7 +231,7 @@ pub(crate) struct Reverse<'b> {
 
 impl<'b> Reverse<'b> {
     pub(crate) fn new(builder: &'b mut FunctionBuilder, sources: &[ValueId]) -> Reverse<'b> {
-        let mut active: BTreeSet<ValueId> = sources.iter().copied().collect();
+        let mut active: BTreeSet<ValueId> = sources.iter().copied().into_set();
         active.retain(|&source| is_float(builder, source));
         Reverse { builder, active, cotangents: BTreeMap::new() }
     }

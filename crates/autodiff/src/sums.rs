@@ -6,6 +6,7 @@
 //! a cotangent with gaps between its elements if the axis is stepped over (a convolution's gradient
 //! is a convolution). Else the products are formed and scattered.
 
+use base::InOrder;
 use graph::{IterationSpace, Node, Op, TensorType, Type, ValueId};
 use sym::Expr;
 use tensor::{DType, Reduction, ScalarFunction as F};
@@ -153,7 +154,7 @@ impl Reverse<'_> {
     ) -> graph::Built {
         if let Some(axes) = plain(points, index, shape) {
             let mut order: Vec<usize> = (0..axes.len()).collect();
-            order.sort_by_key(|&axis| axes[axis]);
+            order.put_in_order_by_key(|&axis| axes[axis]);
             let turned = self.builder.transpose(value, &order)?;
             let mut axes = axes;
             axes.sort_unstable();

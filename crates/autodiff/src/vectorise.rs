@@ -10,6 +10,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::IntoTree;
 use graph::{
     Built, Function, FunctionBuilder, IterationSpace, Node, NodeId, Op, RegionId, TensorType, Type,
     ValueId,
@@ -341,7 +342,7 @@ impl Vectorise<'_> {
     fn differing(&self, region: RegionId, parameters: &[bool]) -> Vec<bool> {
         let function = self.builder.function();
         let mut differing: BTreeSet<ValueId> =
-            self.rows.iter().filter(|(_, rows)| rows.differ).map(|(&value, _)| value).collect();
+            self.rows.iter().filter(|(_, rows)| rows.differ).map(|(&value, _)| value).into_set();
         let own = function.regions[region].parameters.iter().zip(parameters);
         differing.extend(own.filter(|(_, differ)| **differ).map(|(&value, _)| value));
         spread(self.builder, region, &mut differing, |_, _| true)

@@ -9,7 +9,7 @@
 use std::collections::BTreeMap;
 
 use backend::Isa;
-use base::KernelId;
+use base::{IntoTree, KernelId};
 
 use crate::kernel::{KernelCode, KernelText, Parameter};
 
@@ -140,7 +140,7 @@ pub(crate) fn functions(
     is_code_dear: bool,
 ) -> BTreeMap<KernelId, KernelCode> {
     let templates: BTreeMap<KernelId, Template> =
-        texts.iter().map(|(id, text)| (*id, Template::of(&text.body))).collect();
+        texts.iter().map(|(id, text)| (*id, Template::of(&text.body))).into_map();
     let mut groups: Vec<Group> = Vec::new();
     for (&id, template) in &templates {
         let joined = groups.iter_mut().find_map(|group| {

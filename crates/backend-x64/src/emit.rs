@@ -367,7 +367,8 @@ impl<'a> Emitter<'a> {
         let start = bytes.len();
         let displacement = encode::encode(bytes, code, operands, memory.as_ref(), mask)?;
         if !self.isa.has_avx512() && bytes.get(start) == Some(&EVEX) {
-            return Err(format!("{code:?} is not among the instructions of {:?}", self.isa));
+            let name = encode::name(code);
+            return Err(format!("{name} is not among the instructions of {:?}", self.isa));
         }
         if let (Some(at), Some(constant)) = (displacement, memory.and_then(|it| it.constant)) {
             let end = self.code.here();

@@ -7,6 +7,7 @@
 //! - [`text`]: the lexer, parser helper and printer of every IR's text form;
 //! - [`pass`] and [`timing`]: the pass table and what the driver records about it;
 //! - [`parallel`]: work on several threads with results in order;
+//! - [`InOrder`] and [`IntoTree`]: sorts, sets and maps that take little room in the program;
 //! - [`panics`]: panics that are caught and kept; [`fault`]: faults that tests switch on.
 //!
 //! Invariants: deterministic (no clock, environment, hash order or I/O); no knowledge of tensors.
@@ -20,6 +21,7 @@ pub mod limits;
 pub mod location;
 pub mod names;
 pub mod nearest;
+mod order;
 pub mod panics;
 pub mod parallel;
 pub mod pass;
@@ -34,5 +36,6 @@ pub use internal::{abandon, catch_abandoned, catch_internal_errors};
 pub use limits::Limits;
 pub use location::{Location, LocationId, Locations};
 pub use names::{ConstantId, FunctionId, KernelId, ProgramId};
+pub use order::{InOrder, IntoTree};
 pub use pass::{PassContext, PassHooks, PassRow, run_passes};
 pub use remark::Remark;

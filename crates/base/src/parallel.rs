@@ -1,5 +1,6 @@
 //! Work on several threads whose outcome does not show it: results come in the order of the items.
 
+use crate::InOrder;
 use std::sync::{Mutex, PoisonError};
 
 /// Fewer items than this for each thread are not worth starting it.
@@ -44,7 +45,7 @@ pub fn map<T: Send, R: Send>(
         }
         done
     });
-    done.sort_by_key(|(number, _)| *number);
+    done.put_in_order_by_key(|(number, _)| *number);
     done.into_iter().map(|(_, result)| result).collect()
 }
 

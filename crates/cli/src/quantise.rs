@@ -3,7 +3,7 @@
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, InOrder, Result, codes};
 use clap::{Args, ValueEnum};
 use quantise::{CalibrationSample, Loss, Method, QuantiseOptions, Scheme};
 use tensor::DType;
@@ -180,7 +180,7 @@ impl Arguments {
                 entries.map(|entry| entry.map(|entry| entry.path())).collect();
             files = entries.map_err(unread)?;
             files.retain(|file| data::FileFormat::of_path(file).is_some() || file.is_dir());
-            files.sort();
+            files.put_in_order();
         }
         if files.is_empty() {
             let message = "there is nothing to calibrate with";

@@ -4,7 +4,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use base::limits::{exceeded, more_than};
-use base::{Diagnostic, Limits, Result, codes};
+use base::{Diagnostic, InOrder, Limits, Result, codes};
 use bytes::Bytes;
 use tensor::Tensor;
 use tensor::mapped::{cannot_read, read_plain};
@@ -158,7 +158,7 @@ fn open_folder(folder: &Path, limits: &Limits) -> Result<Content> {
     let entries = folder.read_dir().map_err(|error| cannot_read(folder, &error))?;
     let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     paths.retain(|path| FileFormat::of_path(path) == Some(FileFormat::Picture) && path.is_file());
-    paths.sort();
+    paths.put_in_order();
     if paths.is_empty() {
         let refused = Diagnostic::error(codes::CANNOT_READ_FILE, "the folder holds no inputs");
         return Err(refused

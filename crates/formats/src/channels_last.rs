@@ -10,7 +10,7 @@
 //! each of their elements is met by itself, and they stay so. Where few sums stand between the
 //! parameters and the results, layouts are weighed (`weighed`).
 
-use base::{Id, IdSet};
+use base::{Id, IdSet, InOrder};
 use graph::{Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, ValueId};
 use sym::{Expr, SymbolId};
 
@@ -67,7 +67,7 @@ pub(super) fn put_result(contraction: &mut Contraction) -> bool {
         [false, _] => 2,
     };
     let mut order: Vec<usize> = contraction.parallel().collect();
-    order.sort_by_key(|&axis| class(axis));
+    order.put_in_order_by_key(|&axis| class(axis));
     contraction.permute_result(&order);
     !order.is_sorted()
 }
@@ -111,7 +111,7 @@ pub(super) fn data_order(contraction: &Contraction, data: usize) -> Vec<usize> {
         _ => 1,
     };
     let mut order: Vec<usize> = (0..index.len()).collect();
-    order.sort_by_key(|&axis| class(axis));
+    order.put_in_order_by_key(|&axis| class(axis));
     order
 }
 

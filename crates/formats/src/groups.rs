@@ -9,7 +9,7 @@
 //! the data serves those of its group. The order of each sum stays.
 
 use backend::Target;
-use base::Id;
+use base::{Id, InOrder};
 use graph::{Built, FunctionBuilder, IterationSpace};
 use sym::{Expr, SymbolId};
 use tensor::DType;
@@ -62,7 +62,7 @@ pub(super) fn apply(
         _ => 0,
     };
     let mut order: Vec<usize> = (0..index.len()).collect();
-    order.sort_by_key(class);
+    order.put_in_order_by_key(class);
     contraction.permute_operand(builder, filter, &order)?;
     contraction.join_axes(builder, group, filter)?;
     messages.push(format!("vectors run over groups of {channels} channels"));

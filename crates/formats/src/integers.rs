@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 
 use backend::Target;
 use backend::tile::Window;
-use base::{Diagnostics, Id, IdSet, Remark};
+use base::{Diagnostics, Id, IdSet, InOrder, Remark};
 use graph::{Built, Function, IterationSpace, Node, Op, Rewriter, ValueId, rebuild};
 use sym::{Expr, SymbolId};
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
@@ -364,7 +364,8 @@ impl<'a> Product<'a> {
         // Scales along the same axes are multiplied among themselves first: most are constants.
         let mut scales: Vec<(Vec<usize>, ValueId)> = Vec::new();
         let mut sorted: Vec<&Scale> = self.scales.iter().collect();
-        sorted.sort_by_key(|scale| (scale.axes.len(), scale.function == ScalarFunction::Div));
+        sorted
+            .put_in_order_by_key(|scale| (scale.axes.len(), scale.function == ScalarFunction::Div));
         for scale in sorted {
             let own = rewriter.get(scale.value);
             let own = rewriter.builder.reshape(own, &scale.shape)?;
@@ -520,7 +521,7 @@ pub(crate) fn in_order(
     axes: &[usize],
 ) -> Built<(ValueId, Vec<usize>)> {
     let mut order: Vec<usize> = (0..axes.len()).collect();
-    order.sort_by_key(|&place| axes[place]);
+    order.put_in_order_by_key(|&place| axes[place]);
     let sorted = order.iter().map(|&place| axes[place]).collect();
     Ok((rewriter.builder.transpose(value, &order)?, sorted))
 }

@@ -12,7 +12,7 @@
 
 use backend::tile::{Area, best_tile, copies_panels};
 use backend::{InstructionCost, Target};
-use base::Id;
+use base::{Id, InOrder};
 use graph::{Built, FunctionBuilder, IterationSpace, Node, Op};
 use sym::{Expr, SymbolId};
 use tensor::DType;
@@ -309,7 +309,7 @@ fn suited_order(contraction: &Contraction, operand: usize, vector: usize) -> Vec
         }
     };
     let mut order: Vec<usize> = (0..index.len()).collect();
-    order.sort_by_key(|&axis| class(axis));
+    order.put_in_order_by_key(|&axis| class(axis));
     order
 }
 

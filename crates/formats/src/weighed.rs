@@ -9,7 +9,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Diagnostics, IdSet, Remark};
+use base::{Diagnostics, IdSet, IntoTree, Remark};
 use graph::{Built, Function, FunctionBuilder, NodeId, Op, ValueId};
 
 use crate::contraction::Contraction;
@@ -153,7 +153,7 @@ impl Part {
         };
         // Gaps are looked at with the best order alone.
         let orders = possible.iter().flatten().filter(|it| is_poor && !it.without_gaps);
-        for layout in orders.collect::<BTreeSet<_>>() {
+        for layout in orders.into_set() {
             attempt(&mut best, alike(*layout))?;
         }
         if is_poor && possible.len() <= MOST_APART {
@@ -213,7 +213,7 @@ fn part(function: &Function, constants: &IdSet<ValueId>, members: &[NodeId]) -> 
         return None;
     }
     let producer = |value: ValueId| function.producer(value).map(|(node, _)| node);
-    let mut taken: BTreeSet<NodeId> = members.iter().copied().collect();
+    let mut taken: BTreeSet<NodeId> = members.iter().copied().into_set();
     let mut work = members.to_vec();
     let mut counted = 0;
     while let Some(node) = work.pop() {
@@ -227,9 +227,9 @@ fn part(function: &Function, constants: &IdSet<ValueId>, members: &[NodeId]) -> 
         work.extend(read.filter(|&node| taken.insert(node)));
     }
     let read = taken.iter().flat_map(|&node| function.reads(node));
-    let parameters: BTreeSet<ValueId> = read.filter(|value| producer(*value).is_none()).collect();
+    let parameters: BTreeSet<ValueId> = read.filter(|value| producer(*value).is_none()).into_set();
     let own = |value: &&ValueId| producer(**value).is_some_and(|node| members.contains(&node));
-    let results: BTreeSet<ValueId> = function.results().iter().filter(own).copied().collect();
+    let results: BTreeSet<ValueId> = function.results().iter().filter(own).copied().into_set();
     let (parameters, results) = (Vec::from_iter(parameters), Vec::from_iter(results));
     let is_taken = |node: NodeId| taken.contains(&node);
     let names = |count: usize, of: &str| (0..count).map(|at| format!("{of}{at}")).collect();

@@ -31,7 +31,7 @@ mod problem;
 mod rational;
 
 use backend::Target;
-use base::Id;
+use base::{Id, InOrder};
 use graph::{Built, FunctionBuilder, IterationSpace, ValueId};
 use sym::Expr;
 use tensor::{DType, Scalar, Tensor};
@@ -111,7 +111,7 @@ fn split_phases(
     let mut apart: Vec<&Window> =
         cut.map(|(window, _)| window).filter(|window| window.dilation > 1).collect();
     // The last axes first, so that those in front keep their places.
-    apart.sort_by_key(|window| std::cmp::Reverse(window.spatial));
+    apart.put_in_order_by_key(|window| std::cmp::Reverse(window.spatial));
     let mut places: Vec<usize> = apart.iter().map(|window| window.data_axis).collect();
     for (at, window) in apart.iter().enumerate() {
         let split = Phases { operand: problem.data, place: places[at], axis: window.spatial };
@@ -297,7 +297,7 @@ impl Emitter<'_> {
             }
         };
         let mut order: Vec<usize> = (0..index.len()).collect();
-        order.sort_by_key(|&axis| class(axis));
+        order.put_in_order_by_key(|&axis| class(axis));
         order
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Diagnostic;
+use base::{Diagnostic, IntoTree};
 use graph::IterationSpace;
 use sym::Expr;
 use tensor::Reduction;
@@ -42,7 +42,7 @@ pub fn einsum(
             output.clone()
         } else {
             let here = labels.iter().chain(&terms[number]).copied();
-            let wanted: BTreeSet<Label> = here.filter(|label| last[label] > number).collect();
+            let wanted: BTreeSet<Label> = here.filter(|label| last[label] > number).into_set();
             wanted.into_iter().collect()
         };
         let operands = [(&value, &labels[..]), (&inputs[number], &terms[number][..])];

@@ -1,5 +1,6 @@
 //! Reading at indices that are data.
 
+use base::InOrder;
 use graph::{Known, Op};
 use sym::Expr;
 use tensor::DType;
@@ -115,7 +116,7 @@ pub fn without_axes(graph: &mut Graph, value: &Operand, axes: &[usize]) -> Accep
 /// by single loads. So the fewest elements are computed. A factor that no one knows counts as 1.
 pub fn interpolation_order(axes: &[(usize, Option<f64>)]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..axes.len()).collect();
-    order.sort_by(|&a, &b| {
+    order.put_in_order_by(|&a, &b| {
         let growth = |place: usize| axes[place].1.unwrap_or(1.0);
         growth(a).total_cmp(&growth(b)).then(axes[b].0.cmp(&axes[a].0))
     });

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use base::ConstantId;
+use base::{ConstantId, IntoTree};
 use graph::{FunctionBuilder, Known, Op, Shape};
 use sym::Expr;
 use tensor::Tensor;
@@ -255,7 +255,7 @@ pub fn normalize_axis(axis: i64, rank: usize) -> Accepted<usize> {
 /// Distinct axes counted from the front, in order.
 pub fn normalize_axes(axes: &[i64], rank: usize) -> Accepted<Vec<usize>> {
     let axes = axes.iter().map(|axis| normalize_axis(*axis, rank)).collect::<Accepted<Vec<_>>>()?;
-    let distinct: BTreeSet<usize> = axes.iter().copied().collect();
+    let distinct: BTreeSet<usize> = axes.iter().copied().into_set();
     if distinct.len() != axes.len() {
         return Err(shape_error(format!("an axis stands twice in {axes:?}")));
     }

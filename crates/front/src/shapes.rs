@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::remedies::use_instead;
-use base::{Diagnostic, Diagnostics, Result, codes};
+use base::{Diagnostic, Diagnostics, IntoTree, Result, codes};
 
 use crate::import::ImportOptions;
 use crate::port::{Port, PortExtent};
@@ -21,7 +21,7 @@ pub fn with_shapes(
 ) -> Result<Vec<Port>> {
     let mut bound = options.dims.clone();
     let mut found = Diagnostics::new();
-    let names: BTreeSet<&str> = ports.iter().flat_map(Port::free_extents).collect();
+    let names: BTreeSet<&str> = ports.iter().flat_map(Port::free_extents).into_set();
     for (name, extent) in options.dims.iter().filter(|(name, _)| !names.contains(name.as_str())) {
         let known: Vec<&str> = names.iter().copied().collect();
         found.push(

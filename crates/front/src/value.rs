@@ -32,12 +32,16 @@ impl Weight {
     }
 }
 
-/// What a name of the model stands for. Clones share the node.
+/// What a name of the model stands for. Clones share the node. It is one pointer, since the code of
+/// importers moves values at each step, and drops them wherever it may end early.
 #[derive(Clone, Debug)]
-pub struct Operand {
+pub struct Operand(Rc<Parts>);
+
+#[derive(Debug)]
+struct Parts {
     ty: TensorType,
-    /// The node, once there is one.
-    pub(crate) node: Rc<OnceCell<ValueId>>,
+    /// The node, once there is one; what is known of a value may be told apart from it.
+    node: Rc<OnceCell<ValueId>>,
     known: Option<Rc<[Known]>>,
     weight: Option<Rc<Weight>>,
     list: Option<Rc<List>>,
@@ -78,14 +82,47 @@ pub enum List {
     Data(Type),
 }
 
-impl Operand {
-    fn of_type(ty: TensorType) -> Operand {
-        Operand { ty, node: Rc::default(), known: None, weight: None, list: None, coded: None }
+impl Parts {
+    fn of_type(ty: TensorType) -> Parts {
+        Parts { ty, node: Rc::default(), known: None, weight: None, list: None, coded: None }
     }
 
+    fn of_elements(dtype: DType, shape: &[usize], elements: Vec<Known>) -> Parts {
+        assert_eq!(shape.iter().product::<usize>(), elements.len(), "elements of {shape:?}");
+        let shape = shape.iter().map(|&extent| Expr::from(extent)).collect();
+        Parts { known: Some(elements.into()), ..Parts::of_type(TensorType { dtype, shape }) }
+    }
+
+    fn of_tensor(tensor: &Tensor) -> Parts {
+        let elements = tensor.scalars().map(Known::Constant).collect();
+        Parts::of_elements(tensor.dtype(), tensor.shape(), elements)
+    }
+
+    fn of_constant(weight: Weight) -> Parts {
+        let tensor = &weight.tensor;
+        let shape = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
+        let ty = TensorType { dtype: tensor.dtype(), shape };
+        Parts { weight: Some(Rc::new(weight)), ..Parts::of_type(ty) }
+    }
+
+    fn of_weight(name: String, tensor: Tensor) -> Parts {
+        Parts::of_constant(Weight { name, tensor, is_literal: false })
+    }
+
+    fn of_list(list: List) -> Parts {
+        let ty = TensorType { dtype: DType::Bool, shape: Shape::default() };
+        Parts { list: Some(Rc::new(list)), ..Parts::of_type(ty) }
+    }
+}
+
+impl Operand {
     /// A value of the graph.
     pub fn of_node(id: ValueId, ty: TensorType) -> Operand {
-        Operand { node: Rc::new(OnceCell::from(id)), ..Operand::of_type(ty) }
+        Operand::of(Parts { node: Rc::new(OnceCell::from(id)), ..Parts::of_type(ty) })
+    }
+
+    fn of(parts: Parts) -> Operand {
+        Operand(Rc::new(parts))
     }
 
     /// A value whose elements are known, without a node so far.
@@ -93,9 +130,7 @@ impl Operand {
     /// # Panics
     /// When the number of elements is not that of the shape.
     pub fn of_known(dtype: DType, shape: &[usize], elements: Vec<Known>) -> Operand {
-        assert_eq!(shape.iter().product::<usize>(), elements.len(), "elements of {shape:?}");
-        let shape = shape.iter().map(|&extent| Expr::from(extent)).collect();
-        Operand { known: Some(elements.into()), ..Operand::of_type(TensorType { dtype, shape }) }
+        Operand::of(Parts::of_elements(dtype, shape, elements))
     }
 
     /// A known number.
@@ -105,21 +140,17 @@ impl Operand {
 
     /// Known numbers.
     pub fn of_tensor(tensor: &Tensor) -> Operand {
-        let elements = tensor.scalars().map(Known::Constant).collect();
-        Operand::of_known(tensor.dtype(), tensor.shape(), elements)
+        Operand::of(Parts::of_tensor(tensor))
     }
 
     /// A constant whose value passes must not see.
     pub fn of_weight(name: String, tensor: Tensor) -> Operand {
-        Operand::of_constant(Weight { name, tensor, is_literal: false })
+        Operand::of(Parts::of_weight(name, tensor))
     }
 
     /// A constant, by itself.
     pub fn of_constant(weight: Weight) -> Operand {
-        let tensor = &weight.tensor;
-        let shape = tensor.shape().iter().map(|&extent| Expr::from(extent)).collect();
-        let ty = TensorType { dtype: tensor.dtype(), shape };
-        Operand { weight: Some(Rc::new(weight)), ..Operand::of_type(ty) }
+        Operand::of(Parts::of_constant(weight))
     }
 
     /// The value, known to passes if it is a constant of one element: for operands that say what
@@ -136,10 +167,10 @@ impl Operand {
     /// for numbers.
     pub fn knowing(self, tensor: &Tensor) -> Operand {
         let known = match tensor.len() <= KNOWN_ELEMENTS && tensor.dtype() != DType::String {
-            true => Operand::of_tensor(tensor),
-            false => Operand::of_weight(String::new(), tensor.clone()),
+            true => Parts::of_tensor(tensor),
+            false => Parts::of_weight(String::new(), tensor.clone()),
         };
-        Operand { node: self.node, ..known }
+        Operand::of(Parts { node: self.0.node.clone(), ..known })
     }
 
     /// A value of the graph of any type.
@@ -147,8 +178,8 @@ impl Operand {
         match ty {
             Type::Tensor(ty) => Operand::of_node(id, ty.clone()),
             list => {
-                let value = Operand::of_list(List::Data(list.clone()));
-                Operand { node: Rc::new(OnceCell::from(id)), ..value }
+                let value = Parts::of_list(List::Data(list.clone()));
+                Operand::of(Parts { node: Rc::new(OnceCell::from(id)), ..value })
             }
         }
     }
@@ -166,7 +197,7 @@ impl Operand {
             joined.map(Box::new)
         };
         Ok(match self.list() {
-            None => Type::Tensor(self.ty.clone()),
+            None => Type::Tensor(self.0.ty.clone()),
             Some(List::Data(ty)) => ty.clone(),
             Some(List::Sequence(values)) => Type::Sequence(element(values)?),
             Some(List::Optional(value)) => Type::Optional(element(value.as_slice())?),
@@ -176,8 +207,7 @@ impl Operand {
 
     /// A sequence or an optional value.
     pub fn of_list(list: List) -> Operand {
-        let ty = TensorType { dtype: DType::Bool, shape: Shape::default() };
-        Operand { list: Some(Rc::new(list)), ..Operand::of_type(ty) }
+        Operand::of(Parts::of_list(list))
     }
 
     /// Strings by their codes; known strings where the codes are.
@@ -192,17 +222,17 @@ impl Operand {
             }
         }
         let ty = TensorType { dtype: DType::String, shape: coded.codes.ty().shape.clone() };
-        Operand { coded: Some(Rc::new(coded)), ..Operand::of_type(ty) }
+        Operand::of(Parts { coded: Some(Rc::new(coded)), ..Parts::of_type(ty) })
     }
 
     /// The codes, of strings that data choose.
     pub fn coded(&self) -> Option<&Coded> {
-        self.coded.as_deref()
+        self.0.coded.as_deref()
     }
 
     /// What it is made of, if it is no tensor.
     pub fn list(&self) -> Option<&List> {
-        self.list.as_deref()
+        self.0.list.as_deref()
     }
 
     /// What it is to callers.
@@ -239,42 +269,47 @@ impl Operand {
 
     /// The type.
     pub fn ty(&self) -> &TensorType {
-        &self.ty
+        &self.0.ty
     }
 
     /// The element type.
     pub fn dtype(&self) -> DType {
-        self.ty.dtype
+        self.0.ty.dtype
     }
 
     /// The shape.
     pub fn shape(&self) -> &[Expr] {
-        &self.ty.shape
+        &self.0.ty.shape
     }
 
     /// The number of axes.
     pub fn rank(&self) -> usize {
-        self.ty.shape.len()
+        self.0.ty.shape.len()
     }
 
     /// The elements, where they are known.
     pub fn known(&self) -> Option<&[Known]> {
-        self.known.as_deref()
+        self.0.known.as_deref()
     }
 
     /// The constant, where this is one that is not known element by element.
     pub fn weight(&self) -> Option<&Weight> {
-        self.weight.as_deref()
+        self.0.weight.as_deref()
     }
 
     /// The shape in numbers; only known values and weights are sure to have one.
     pub fn constant_shape(&self) -> Option<Vec<usize>> {
-        constant_shape(&self.ty.shape)
+        constant_shape(&self.0.ty.shape)
     }
 
     /// The node, once there is one.
     pub fn node(&self) -> Option<ValueId> {
-        self.node.get().copied()
+        self.cell().get().copied()
+    }
+
+    /// Where the node will be.
+    pub(crate) fn cell(&self) -> &OnceCell<ValueId> {
+        &self.0.node
     }
 
     /// All elements as numbers: known ones, or those of a weight. A front end asks this where a
@@ -283,7 +318,7 @@ impl Operand {
         if let Some(known) = self.known() {
             return known.iter().map(Known::constant).collect();
         }
-        let tensor = &self.weight.as_ref()?.tensor;
+        let tensor = &self.0.weight.as_ref()?.tensor;
         (tensor.dtype() != DType::String).then(|| tensor.scalars().collect())
     }
 
@@ -303,7 +338,7 @@ impl Operand {
         if let Some(known) = self.known() {
             return known.iter().filter_map(Known::constant).map(Scalar::as_f64).find(holds);
         }
-        let tensor = &self.weight.as_ref()?.tensor;
+        let tensor = &self.0.weight.as_ref()?.tensor;
         let numbers = tensor.scalars().take_while(|_| tensor.dtype() != DType::String);
         numbers.map(Scalar::as_f64).find(holds)
     }

@@ -194,7 +194,7 @@ impl Graph {
 
     /// The node of a value, made now if there is none.
     pub fn data(&mut self, value: &Operand) -> Accepted<ValueId> {
-        if let Some(id) = value.node.get() {
+        if let Some(id) = value.cell().get() {
             return Ok(*id);
         }
         if value.list().is_some() {
@@ -227,7 +227,7 @@ impl Graph {
             let known = value.known().unwrap_or_default();
             self.builder.known(value.ty(), known).map_err(shape_error)?
         };
-        Ok(*value.node.get_or_init(|| id))
+        Ok(*value.cell().get_or_init(|| id))
     }
 
     /// The nodes of values.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use base::{Diagnostics, Result};
+use base::{Diagnostics, InOrder, Result};
 use tensor::Tensor;
 use tilewright::compiled::{DecoderModel, Source, compile_source};
 use tilewright::{Executable, ModelState, Options};
@@ -131,7 +131,7 @@ impl LanguageModel {
         }
         // Texts that need as many pages are run together.
         let mut order: Vec<usize> = (0..texts.len()).collect();
-        order.sort_by_key(|&text| texts[text].0.pages(1));
+        order.put_in_order_by_key(|&text| texts[text].0.pages(1));
         let mut left: Vec<Option<&mut (&mut TextContext<'_>, u32)>> =
             texts.iter_mut().map(Some).collect();
         let mut results = vec![Vec::new(); left.len()];

@@ -18,7 +18,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{Id, PassContext, Result, SecondaryMap};
+use base::{Id, InOrder, PassContext, Result, SecondaryMap};
 use graph::{Built, Function, Node, Op, ValueId, axis_groups, rebuild};
 use sym::Expr;
 use tensor::ScalarFunction::{Add, Cast, Div, FusedMultiplyAdd, Mul, Neg, Sub};
@@ -358,7 +358,7 @@ impl Folding<'_, '_, '_> {
         }
         let split = self.maker.reshape(small, permutation::apply(&places, &w_shape))?;
         let mut order = permutation::identity(places.len());
-        order.sort_by_key(|&axis| places[axis]);
+        order.put_in_order_by_key(|&axis| places[axis]);
         let split = self.maker.transpose(split, &order)?;
         places.sort_unstable();
         self.maker.broadcast(split, &w_shape, &places).map(Some)

@@ -15,7 +15,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use base::{PassContext, Result};
+use base::{IntoTree, PassContext, Result};
 use graph::{
     Assumption, Built, Function, NodeId, Op, RegionId, Rewriter, ValueId, element_count, rebuild,
 };
@@ -92,7 +92,7 @@ fn turns_written_out(rewriter: &Rewriter<'_>, id: NodeId) -> Option<usize> {
 
 /// Whether nothing is assumed of the symbols that a node defines.
 fn is_free(function: &Function, id: NodeId) -> bool {
-    let own: BTreeSet<SymbolId> = function.symbols_known_behind(id).into_iter().collect();
+    let own: BTreeSet<SymbolId> = function.symbols_known_behind(id).into_iter().into_set();
     let assumed = function.assumptions.iter().flat_map(Assumption::exprs).flat_map(Expr::symbols);
     own.is_empty() || !assumed.into_iter().any(|symbol| own.contains(&symbol))
 }

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use base::{FunctionId, IdSet, Locations, SecondaryMap};
+use base::{FunctionId, IdSet, InOrder, Locations, SecondaryMap};
 use graph::{Built, Definition, Function, FunctionBuilder, NodeId, Op, RegionId, Type, ValueId};
 use sym::{Expr, SymbolId};
 
@@ -156,7 +156,7 @@ impl Divider<'_> {
             function.regions[region].nodes.iter().filter(|&&id| self.interpreted.contains(id));
         let mut interpreted: VecDeque<(NodeId, usize)> =
             interpreted.filter_map(|&id| Some((id, self.placed[id]?.1))).collect();
-        interpreted.make_contiguous().sort_by_key(|(_, level)| *level);
+        interpreted.make_contiguous().put_in_order_by_key(|(_, level)| *level);
         for (level, results) in kept.iter().enumerate() {
             if !results.is_empty() {
                 self.segment((region, level), results)?;
@@ -306,7 +306,7 @@ impl Divider<'_> {
     fn segment(&mut self, at: (RegionId, usize), results: &BTreeSet<ValueId>) -> Built<()> {
         let function = self.function;
         let mut parameters: Vec<ValueId> = self.needs(at, results).into_iter().collect();
-        parameters.sort_by_key(|&value| (self.is_constant(value), value));
+        parameters.put_in_order_by_key(|&value| (self.is_constant(value), value));
         let results: Vec<ValueId> = results.iter().copied().collect();
         let is_taken = |id| !self.interpreted.contains(id);
         let mut segment =

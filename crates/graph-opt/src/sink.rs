@@ -11,7 +11,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::{PassContext, Result};
+use base::{IntoTree, PassContext, Result};
 use graph::{Definition, Function, NodeId, Op, RegionId, ValueData, ValueId, Values};
 
 /// Copies what is cheap into the regions that read it.
@@ -22,7 +22,7 @@ pub(crate) fn run(function: &mut Arc<Function>, _: &mut PassContext) -> Result<(
     let function = Arc::make_mut(function);
     let body = function.regions[function.body].nodes.clone();
     let outside: BTreeSet<NodeId> =
-        body.iter().copied().filter(|&id| is_cheap(function, id)).collect();
+        body.iter().copied().filter(|&id| is_cheap(function, id)).into_set();
     for id in body {
         for region in function.nodes[id].regions.clone() {
             enter(function, region, &outside);

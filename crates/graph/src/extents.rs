@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use base::IntoTree;
 use sym::{Expr, Range, SymbolId};
 
 use crate::builder::{Assumed, Built, FunctionBuilder};
@@ -82,7 +83,7 @@ impl FunctionBuilder {
 
     /// What assumptions have made of the symbols in expressions, to end a reason with.
     pub fn settled_text(&self, exprs: &[&Expr]) -> String {
-        let symbols: BTreeSet<SymbolId> = exprs.iter().flat_map(|expr| expr.symbols()).collect();
+        let symbols: BTreeSet<SymbolId> = exprs.iter().flat_map(|expr| expr.symbols()).into_set();
         let settled = symbols.iter().filter_map(|symbol| {
             let value = self.assumed.settled.get(symbol)?;
             Some(format!("; {} is {value} for nodes before", self.text(&Expr::symbol(*symbol))))

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Arena, Id, IdSet, SecondaryMap};
+use base::{Arena, Id, IdSet, IntoTree, SecondaryMap};
 use sym::{Expr, SymbolId};
 
 use crate::builder::{Built, FunctionBuilder};
@@ -300,7 +300,7 @@ impl Function {
         let is_used = |id: &ValueId| !users[*id].is_empty() || whole.results().contains(id);
         let told = |id: &ValueId| whole.ty(*id).exprs().iter().filter_map(Expr::as_symbol);
         let exprs = whole.nodes.values().flat_map(|node| node.op.exprs());
-        let mut missing: BTreeSet<SymbolId> = exprs.flat_map(Expr::symbols).collect();
+        let mut missing: BTreeSet<SymbolId> = exprs.flat_map(Expr::symbols).into_set();
         for symbol in whole.parameters().iter().filter(|id| is_used(id)).flat_map(told) {
             missing.remove(&symbol);
         }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use base::{InOrder, IntoTree};
 use front::{ModelInfo, Port};
 use tensor::tensor::{byte_size, element_count};
 
@@ -30,7 +31,7 @@ pub fn supported_operators() -> Vec<OperatorRow> {
         versions: row.versions,
     };
     let mut supported: Vec<OperatorRow> = rows().map(row).collect();
-    supported.sort_by_key(|row| (row.domain, row.name));
+    supported.put_in_order_by_key(|row| (row.domain, row.name));
     supported
 }
 
@@ -52,7 +53,7 @@ pub(crate) fn inspect_model(model: &ModelProto) -> ModelInfo {
         operators.map(|((domain, name), count)| (names::full_name(domain, name), count));
     let unsupported = survey.missing.into_iter().map(|(name, missing)| (name, missing.places));
     let inputs = ports(inputs::without_default(graph));
-    let dimensions: BTreeSet<&str> = inputs.iter().flat_map(Port::free_extents).collect();
+    let dimensions: BTreeSet<&str> = inputs.iter().flat_map(Port::free_extents).into_set();
     let (mut parameters, mut parameter_bytes) = (0u64, 0u64);
     for graph in graph.all() {
         let attributes = graph.node.iter().flat_map(|node| &node.attribute);

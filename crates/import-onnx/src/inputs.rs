@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{Diagnostic, Diagnostics, codes};
+use base::{Diagnostic, Diagnostics, IntoTree, codes};
 use front::{
     Accepted, FactKind, Graph, ImportOptions, List, Operand, Port, PortExtent, with_shapes,
 };
@@ -22,7 +22,7 @@ use crate::proto::{
 /// The inputs of a graph that must be given: those without a default among its constants.
 pub(crate) fn without_default(graph: &GraphProto) -> Vec<&ValueInfoProto> {
     let defaults: BTreeSet<&str> =
-        graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
+        graph.initializer.iter().map(|tensor| tensor.name.as_str()).into_set();
     graph.input.iter().filter(|input| !defaults.contains(input.name.as_str())).collect()
 }
 
@@ -82,7 +82,7 @@ fn is_list_of_maps(ty: &TypeValue) -> bool {
 /// Gives each extent without a name one of its own.
 pub(crate) fn name_extents(ports: &mut [Port]) {
     let mut names: BTreeSet<String> =
-        ports.iter().flat_map(Port::free_extents).map(str::to_owned).collect();
+        ports.iter().flat_map(Port::free_extents).map(str::to_owned).into_set();
     for Port { name: value, shape, .. } in ports {
         for (axis, extent) in shape.iter_mut().enumerate() {
             let PortExtent::Symbolic(name) = extent else { continue };

@@ -6,7 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
 
-use base::{Diagnostic, Diagnostics, codes};
+use base::{Diagnostic, Diagnostics, IntoTree, codes};
 
 use crate::names::{defined_twice, place, undefined};
 use crate::proto::{GraphProto, NodeProto};
@@ -106,7 +106,7 @@ pub(crate) fn names_captured(graph: &GraphProto) -> BTreeSet<&str> {
 /// inputs that some exporters declare are names around it.
 pub(crate) fn names_captured_by_branch(graph: &GraphProto) -> BTreeSet<&str> {
     let mut names: BTreeSet<&str> =
-        graph.output.iter().map(|output| output.name.as_str()).collect();
+        graph.output.iter().map(|output| output.name.as_str()).into_set();
     for node in &graph.node {
         names.extend(names_read(node));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{Diagnostic, Limits, Result, codes};
+use base::{Diagnostic, InOrder, Limits, Result, codes};
 use bytes::Bytes;
 use front::{Accepted, ImportOptions, Imported, Port, PortExtent, with_shapes};
 use tensor::Kind;
@@ -256,7 +256,7 @@ impl StablehloProgram {
         let (inputs, _) = self.ports(&ImportOptions::default()).unwrap_or_default();
         let mut names: Vec<String> =
             inputs.iter().flat_map(Port::free_extents).map(str::to_owned).collect();
-        names.sort();
+        names.put_in_order();
         names.dedup();
         names
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use base::{Limits, Result};
+use base::{InOrder, Limits, Result};
 use bytes::Bytes;
 use front::{ImportOptions, Imported, Port, PortExtent, with_shapes};
 use tensor::Kind;
@@ -149,7 +149,7 @@ impl TfliteModel {
         let (inputs, _) = self.ports(&ImportOptions::default()).unwrap_or_default();
         let mut names: Vec<String> =
             inputs.iter().flat_map(Port::free_extents).map(str::to_owned).collect();
-        names.sort();
+        names.put_in_order();
         names.dedup();
         names
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use base::remedies::use_instead;
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, InOrder, Result, codes};
 use loops::Kernel;
 use runtime::{Block, State};
 use tensor::Value;
@@ -83,7 +83,7 @@ pub fn candidates(
         rows.push(row);
     }
     let key = |row: &CandidateRow| row.predicted_us.clone().unwrap_or(f64::INFINITY);
-    rows.sort_by(|one, two| key(one).total_cmp(&key(two)));
+    rows.put_in_order_by(|one, two| key(one).total_cmp(&key(two)));
     Ok(Candidates { kernel: kernel.to_owned(), rows })
 }
 

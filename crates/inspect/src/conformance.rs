@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use base::{Diagnostic, Diagnostics, Result, codes};
+use base::{Diagnostic, Diagnostics, InOrder, IntoTree, Result, codes};
 use tensor::{Tensor, Tolerance, Value};
 use tilewright::compiled::{Source, checked_functions, compile_source, draws, evaluate};
 use tilewright::{
@@ -78,7 +78,7 @@ pub enum Verdict {
 pub fn find_cases(folder: &Path) -> Vec<PathBuf> {
     let mut cases = Vec::new();
     collect(folder, &mut cases);
-    cases.sort();
+    cases.put_in_order();
     cases
 }
 
@@ -391,7 +391,7 @@ fn sets(case: &Path, info: &ModelInfo) -> Result<Vec<DataSet>> {
     }
     let archive = case.join("io.npz");
     if archive.is_file() {
-        let arrays: BTreeMap<String, Tensor> = tensor::npz::read(&archive)?.into_iter().collect();
+        let arrays: BTreeMap<String, Tensor> = tensor::npz::read(&archive)?.into_iter().into_map();
         let missing = |name: &str| {
             Diagnostics::from(
                 Diagnostic::error(codes::BAD_NPY_FILE, format!("there is no array `{name}`"))
@@ -436,7 +436,7 @@ fn data_sets(case: &Path) -> Vec<PathBuf> {
     };
     let mut folders: Vec<(u64, PathBuf)> =
         entries.flatten().filter_map(|entry| numbered(entry.path())).collect();
-    folders.sort();
+    folders.put_in_order();
     folders.into_iter().map(|(_, path)| path).collect()
 }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use base::{Diagnostic, Diagnostics, Result, codes};
+use base::{Diagnostic, Diagnostics, IntoTree, Result, codes};
 use tensor::{StagedFiles, Tolerance, Value};
 use tilewright::Options;
 use tilewright::compiled::{DecodedModel, Source, compile_source, encode_value, evaluate};
@@ -132,7 +132,7 @@ impl Finder<'_> {
         let count = self.whole.node_count();
         progress("the whole model");
         let outputs = self.whole.outputs();
-        let all: BTreeSet<usize> = (0..count).collect();
+        let all: BTreeSet<usize> = (0..count).into_set();
         let pair = self.pair(&all, &self.inputs, &outputs)?;
         if pair.difference.is_none() {
             return if compares_something(&pair) { Ok(None) } else { Err(nothing(&outputs)) };
@@ -142,7 +142,7 @@ impl Finder<'_> {
         while right + 1 < wrong {
             let middle = right.midpoint(wrong);
             progress(&format!("nodes {right} to {wrong} of {count}"));
-            let nodes: BTreeSet<usize> = (0..middle).collect();
+            let nodes: BTreeSet<usize> = (0..middle).into_set();
             match self.pair(&nodes, &self.inputs, &self.frontier(&nodes))?.difference {
                 Some(_) => wrong = middle,
                 None => right = middle,
@@ -154,7 +154,7 @@ impl Finder<'_> {
     /// The values of nodes that others read, or that are outputs.
     fn frontier(&self, nodes: &BTreeSet<usize>) -> Vec<String> {
         let outputs = self.whole.outputs();
-        let mut wanted: BTreeSet<&str> = outputs.iter().map(String::as_str).collect();
+        let mut wanted: BTreeSet<&str> = outputs.iter().map(String::as_str).into_set();
         for number in (0..self.whole.node_count()).filter(|number| !nodes.contains(number)) {
             wanted.extend(self.whole.reads(number));
         }
@@ -183,7 +183,7 @@ impl Finder<'_> {
         loop {
             progress(&format!("{count} nodes before the first difference"));
             let from = behind.len().saturating_sub(count);
-            let nodes: BTreeSet<usize> = behind[from..].iter().copied().collect();
+            let nodes: BTreeSet<usize> = behind[from..].iter().copied().into_set();
             let inputs = self.inputs_of(&nodes)?;
             match self.pair(&nodes, &inputs, &outputs) {
                 Ok(pair) if from == 0 || pair.difference.is_some() => {
@@ -200,9 +200,9 @@ impl Finder<'_> {
     /// computes it.
     fn inputs_of(&self, nodes: &BTreeSet<usize>) -> Result<Vec<NamedValue>> {
         let whole = &self.whole;
-        let made: BTreeSet<&str> = nodes.iter().flat_map(|&number| whole.gives(number)).collect();
+        let made: BTreeSet<&str> = nodes.iter().flat_map(|&number| whole.gives(number)).into_set();
         let read = nodes.iter().flat_map(|&number| whole.reads(number));
-        let wanted: BTreeSet<&str> = read.filter(|name| !made.contains(name)).collect();
+        let wanted: BTreeSet<&str> = read.filter(|name| !made.contains(name)).into_set();
         let given = self.inputs.iter().filter(|(name, _)| wanted.contains(name.as_str()));
         let mut given: Vec<NamedValue> = given.cloned().collect();
         let all = (0..whole.node_count()).flat_map(|number| whole.gives(number));
@@ -210,7 +210,7 @@ impl Finder<'_> {
             all.filter(|name| wanted.contains(name)).map(str::to_owned).collect();
         if !earlier.is_empty() {
             let last = nodes.last().copied().unwrap_or(0);
-            let before: BTreeSet<usize> = (0..last).collect();
+            let before: BTreeSet<usize> = (0..last).into_set();
             let model = whole.excerpt(&before, &self.inputs, &earlier)?;
             given.extend(self.compiled(&model, self.options, &self.inputs, &earlier)?);
         }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::time::Instant;
 
 use backend::Target;
-use base::{KernelId, Result};
+use base::{InOrder, KernelId, Result};
 use runtime::{Profile, ProfileRow};
 use tensor::Value;
 use tilewright::Executable;
@@ -233,7 +233,7 @@ fn profile(variant: &Variant, segment: &SegmentRun, threads: usize, runs: u32) -
         })?;
         measured.push((nanoseconds, profile.rows().to_vec()));
     }
-    measured.sort_by_key(|(nanoseconds, _)| *nanoseconds);
+    measured.put_in_order_by_key(|(nanoseconds, _)| *nanoseconds);
     measured.truncate(measured.len().div_ceil(2));
     let mut sum = Profiled { runs: 0, nanoseconds: 0, rows: Vec::new() };
     for (nanoseconds, rows) in measured {
@@ -316,7 +316,7 @@ impl Explanation {
 
     fn by_time(&self) -> Vec<&ExplanationRow> {
         let mut rows: Vec<&ExplanationRow> = self.rows.iter().collect();
-        rows.sort_by(|a, b| b.time_us.total_cmp(&a.time_us));
+        rows.put_in_order_by(|a, b| b.time_us.total_cmp(&a.time_us));
         rows
     }
 

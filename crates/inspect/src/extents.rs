@@ -11,7 +11,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use base::{Diagnostics, Result};
+use base::{Diagnostics, InOrder, Result};
 use tensor::Value;
 use tilewright::compiled::{Source, compile_source};
 use tilewright::{Executable, Options, Port, in_order};
@@ -60,7 +60,7 @@ pub fn smallest_extents(
     let is_first = |name: &str| {
         ports.iter().any(|port| port.shape.first().is_some_and(|it| it.to_string() == name))
     };
-    names.sort_by_key(|name| is_first(name));
+    names.put_in_order_by_key(|name| is_first(name));
     let (fixed, free): (Vec<&str>, Vec<&str>) =
         names.into_iter().partition(|name| only.contains_key(*name));
     let fixed = fixed.into_iter().map(|name| (name.to_owned(), only[name])).collect();
@@ -139,7 +139,7 @@ fn candidates(free: &[&str]) -> impl Iterator<Item = Extents> {
         false => vec![all],
     };
     // Of as many, those in front: axes that are first come behind.
-    larger.sort_by_key(|set| (set.count_ones(), Reverse(set.reverse_bits())));
+    larger.put_in_order_by_key(|set| (set.count_ones(), Reverse(set.reverse_bits())));
     let ones = std::iter::once((1, 0));
     let others = ROW.into_iter().skip(1).flat_map(move |extent| {
         let sets = larger.clone();

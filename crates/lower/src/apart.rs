@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
-use base::{IdSet, KernelId};
+use base::{IdSet, InOrder, IntoTree, KernelId};
 use graph::{Function, NodeId, Op, Users, ValueId};
 use module::Module;
 use strategies::{Cost, LITTLE, Naive};
@@ -107,7 +107,7 @@ fn find(
         is_poor || options.doubts_fusion
     };
     let mut poor: Vec<&KernelInfo> = emitted.kernels.iter().filter(is_poor).collect();
-    poor.sort_by(|one, other| other.cost.cycles().total_cmp(&one.cost.cycles()));
+    poor.put_in_order_by(|one, other| other.cost.cycles().total_cmp(&one.cost.cycles()));
     let mut search = Search { target, options, store, stored: Vec::new(), trials: ALL_TRIALS };
     let mut constants: BTreeMap<Option<usize>, IdSet<ValueId>> = BTreeMap::new();
     // For kernels that have been looked at: how many values they have inside, and the places of
@@ -200,7 +200,7 @@ impl Alone {
         inside: &[ValueId],
     ) -> Option<Alone> {
         let producer = |value: ValueId| around.producer(value).map(|(node, _)| node);
-        let mut nodes: BTreeSet<NodeId> = info.source.nodes.iter().copied().collect();
+        let mut nodes: BTreeSet<NodeId> = info.source.nodes.iter().copied().into_set();
         let mut work = info.source.nodes.clone();
         while let Some(node) = work.pop() {
             let read = around.reads(node).into_iter().filter(|value| constants.contains(*value));
@@ -208,7 +208,7 @@ impl Alone {
         }
         let is_made = |value: &ValueId| producer(*value).is_some_and(|node| nodes.contains(&node));
         let read = nodes.iter().flat_map(|&node| around.reads(node));
-        let parameters: BTreeSet<ValueId> = read.filter(|value| !is_made(value)).collect();
+        let parameters: BTreeSet<ValueId> = read.filter(|value| !is_made(value)).into_set();
         let arguments = info.source.arguments.iter().copied();
         let results = arguments.filter(|it| is_made(it) && !constants.contains(*it)).collect();
         let is_taken = |node: NodeId| nodes.contains(&node);

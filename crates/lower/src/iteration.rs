@@ -11,7 +11,7 @@
 
 use std::collections::BTreeSet;
 
-use base::Id;
+use base::{Id, IntoTree};
 use graph::{Function, NodeId, Op, RegionId, ValueId};
 use rustc_hash::FxHashSet;
 use sym::{Expr, Range, SymbolId};
@@ -78,7 +78,7 @@ impl Iteration {
         let body = &function.regions[self.region];
         let nodes = || body.nodes.iter().map(|&node| &function.nodes[node]);
         let inside: BTreeSet<ValueId> =
-            nodes().flat_map(|node| &node.results).chain(&body.parameters).copied().collect();
+            nodes().flat_map(|node| &node.results).chain(&body.parameters).copied().into_set();
         let read = nodes().flat_map(|node| &node.operands).chain(&body.results).copied();
         read.filter(|value| !inside.contains(value)).collect()
     }

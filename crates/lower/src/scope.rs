@@ -13,6 +13,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::IntoTree;
 use graph::{Function, IterationSpace, NodeId, Op, ValueId};
 use sym::{Atom, Expr, Range, SymbolId};
 
@@ -30,12 +31,12 @@ const BEYOND: i64 = 1 << 40;
 pub fn scope(function: &Function, values: &BTreeMap<SymbolId, i64>) -> BTreeMap<SymbolId, Range> {
     let known = |id: SymbolId| function.symbols[id].range;
     let mut ranges: BTreeMap<SymbolId, Range> =
-        values.iter().map(|(&id, &value)| (id, around(known(id), value))).collect();
+        values.iter().map(|(&id, &value)| (id, around(known(id), value))).into_map();
     let firsts = function.parameters().iter().filter_map(|&value| {
         let first = function.ty(value).as_tensor()?.shape.first()?;
         first.as_symbol()
     });
-    let firsts: BTreeSet<SymbolId> = firsts.collect();
+    let firsts: BTreeSet<SymbolId> = firsts.into_set();
     for node in function.nodes_in_order() {
         for symbol in counting(function, node).into_iter().filter(|it| firsts.contains(it)) {
             let Some(range) = ranges.get_mut(&symbol) else { continue };

@@ -16,7 +16,7 @@
 
 use std::collections::BTreeSet;
 
-use base::{Locations, Remark};
+use base::{IntoTree, Locations, Remark};
 use graph::{Function, NodeId, Op, User, Users, ValueId};
 
 use crate::definitions::class_of;
@@ -164,10 +164,10 @@ fn is_read_before(
     let Some(own) = groups.position(has_it) else { return false };
     let before = grouping.groups.values().take(own);
     let stages = before.flat_map(|group| group.stages.iter().map(|stage| stage.node));
-    let earlier: BTreeSet<NodeId> = stages.collect();
+    let earlier: BTreeSet<NodeId> = stages.into_set();
     // What has no memory, or shows the root's, hands it on to its own readers.
     let mut work = lying_in(function, grouping, root);
-    let mut seen: BTreeSet<ValueId> = work.iter().copied().collect();
+    let mut seen: BTreeSet<ValueId> = work.iter().copied().into_set();
     while let Some(value) = work.pop() {
         for &user in &users[value] {
             let User::Operand(reader, operand) = user else { return false };

@@ -22,7 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Arena, KernelId};
+use base::{Arena, InOrder, IntoTree, KernelId};
 use loops::{Kernel, may_share};
 use program::{Argument, Place, Program, Run, SlotId, Step};
 use sym::{Expr, SymbolId};
@@ -132,7 +132,7 @@ fn place_free(program: &mut Program, mut items: Vec<Item>) {
     let ranges = |symbol: SymbolId| symbols[symbol].range;
     let usual = |symbol: SymbolId| symbols[symbol].usual();
     let bytes_of = |program: &Program, item: &Item| program.slots[item.slots[0]].bytes.clone();
-    items.sort_by_key(|item| {
+    items.put_in_order_by_key(|item| {
         (std::cmp::Reverse(bytes_of(program, item).usual(&usual)), item.life.first)
     });
     let mut places: Vec<FreePlace> = Vec::new();
@@ -163,7 +163,7 @@ fn place_free(program: &mut Program, mut items: Vec<Item>) {
 fn items(program: &Program, kernels: &Arena<KernelId, Kernel>) -> Vec<Item> {
     let lives = lifetimes(program);
     let successors = successors(program, kernels, &lives);
-    let taken: BTreeSet<SlotId> = successors.values().copied().collect();
+    let taken: BTreeSet<SlotId> = successors.values().copied().into_set();
     let mut items = Vec::new();
     for (slot, data) in program.slots.iter() {
         let (Place::Arena(_), Some(&life)) = (&data.place, lives.get(&slot)) else { continue };
@@ -303,7 +303,7 @@ pub fn least_bytes(
     };
     let slots: BTreeMap<SlotId, i64> = (run.arguments.iter())
         .filter_map(|argument| Some((argument.address.slot, in_arena(argument)?)))
-        .collect();
+        .into_map();
     let kernel = &kernels[run.kernel];
     let mut saved: BTreeMap<(SlotId, SlotId), i64> = BTreeMap::new();
     for (to, written) in run.arguments.iter().enumerate().filter(|(_, one)| one.writes) {
@@ -372,7 +372,7 @@ fn best_layout(items: &[Item], trails: &Trails) -> Layout {
     let mut best: Option<(Layout, Vec<usize>)> = None;
     for number in 0..4 {
         let mut order: Vec<usize> = (0..items.len()).collect();
-        order.sort_by_key(|&index| (keys(&items[index])[number], index));
+        order.put_in_order_by_key(|&index| (keys(&items[index])[number], index));
         let layout = best_fit(items, &order, trails);
         if best.as_ref().is_none_or(|(best, _)| layout.bytes < best.bytes) {
             best = Some((layout, order));
@@ -425,9 +425,9 @@ fn best_layout(items: &[Item], trails: &Trails) -> Layout {
 /// are joined as items die.
 fn in_order_of_steps(items: &[Item]) -> Layout {
     let mut starting: Vec<usize> = (0..items.len()).collect();
-    starting.sort_by_key(|&index| (items[index].life.first, -items[index].bytes, index));
+    starting.put_in_order_by_key(|&index| (items[index].life.first, -items[index].bytes, index));
     let mut ending: Vec<usize> = (0..items.len()).collect();
-    ending.sort_by_key(|&index| (items[index].life.last, index));
+    ending.put_in_order_by_key(|&index| (items[index].life.last, index));
     let mut ending = ending.into_iter().peekable();
     let (mut offsets, mut bytes) = (vec![0; items.len()], 0);
     let mut gaps = Gaps::default();

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, IntoTree, Result, codes};
 use tensor::{Tensor, Value};
 use tilewright::compiled::proto::ValueInfoProto;
 use tilewright::compiled::{DecodedModel, Source, compile_source};
@@ -130,7 +130,7 @@ pub(crate) fn ranges(
         return Ok(ranges);
     }
     let of_range = |(name, range): (&String, &Range)| (name.clone(), Histogram::new(*range));
-    let mut histograms: BTreeMap<String, Histogram> = ranges.iter().map(of_range).collect();
+    let mut histograms: BTreeMap<String, Histogram> = ranges.iter().map(of_range).into_map();
     watch(model, names, (samples, options), &mut |_, values| {
         for (name, histogram) in &mut histograms {
             let elements = values.get(name).and_then(Tensor::as_slice::<f32>);

@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Result;
+use base::{IntoTree, Result};
 use tensor::{DType, Tensor};
 use tilewright::compiled::proto::{
     AttributeProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, TypeValue,
@@ -28,7 +28,7 @@ impl Draft {
         // Older files declare every constant as an input, too, which would let a caller replace it;
         // what is rounded is the constant.
         let constants: BTreeSet<&str> =
-            graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
+            graph.initializer.iter().map(|tensor| tensor.name.as_str()).into_set();
         graph.input.retain(|input| !constants.contains(input.name.as_str()));
         // Layers go by their names, which must tell them apart whatever becomes of their results.
         let mut met = BTreeSet::new();
@@ -146,7 +146,7 @@ impl Draft {
 
     /// Leaves out constants that nothing reads any more.
     pub(crate) fn drop_unread(&mut self) {
-        let mut read: BTreeSet<String> = self.readers().into_keys().collect();
+        let mut read: BTreeSet<String> = self.readers().into_keys().into_set();
         read.extend(self.outputs());
         let graph = self.proto.body_mut();
         graph.initializer.retain(|tensor| read.contains(&tensor.name));
@@ -154,7 +154,7 @@ impl Draft {
             node.op_type != "Constant" || node.output.iter().any(|name| read.contains(name))
         });
         let defined: BTreeSet<String> =
-            graph.node.iter().flat_map(|node| node.output.iter().cloned()).collect();
+            graph.node.iter().flat_map(|node| node.output.iter().cloned()).into_set();
         graph.value_info.retain(|value| defined.contains(&value.name));
     }
 

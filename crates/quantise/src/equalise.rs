@@ -16,7 +16,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Result;
+use base::{InOrder, IntoTree, Result};
 use tensor::Tensor;
 use tilewright::Options;
 use tilewright::compiled::DecodedModel;
@@ -74,8 +74,8 @@ pub(crate) fn equalise(
     let axes: BTreeMap<String, Channels> = sites
         .iter()
         .flat_map(|site| site.data.iter().map(|(name, axis)| (name.clone(), *axis)))
-        .collect();
-    let names: BTreeSet<String> = axes.keys().cloned().collect();
+        .into_map();
+    let names: BTreeSet<String> = axes.keys().cloned().into_set();
     let mut reach: BTreeMap<String, Vec<Reach>> = BTreeMap::new();
     watch(model, &names, given, &mut |_, values| {
         for (name, tensor) in values {
@@ -88,7 +88,7 @@ pub(crate) fn equalise(
     for site in sites {
         inserted.extend(apply(&mut draft, &site, &reach)?);
     }
-    inserted.sort_by_key(|(number, _)| std::cmp::Reverse(*number));
+    inserted.put_in_order_by_key(|(number, _)| std::cmp::Reverse(*number));
     for (number, divide) in inserted {
         draft.proto.body_mut().node.insert(number, divide);
     }
@@ -159,7 +159,7 @@ impl Finder<'_> {
                 sites.push(site);
             }
         }
-        let known: BTreeSet<usize> = sites.iter().flat_map(|site| site.readers.clone()).collect();
+        let known: BTreeSet<usize> = sites.iter().flat_map(|site| site.readers.clone()).into_set();
         for (name, readers) in &self.readers {
             let mut of_name = Vec::new();
             for &reader in readers.iter().filter(|reader| !known.contains(reader)) {

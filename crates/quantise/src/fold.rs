@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Result;
+use base::{IntoTree, Result};
 use tensor::Tensor;
 use tilewright::Options;
 use tilewright::compiled::{Source, compile_source, tensor_proto};
@@ -15,7 +15,7 @@ use crate::operators::{Role, role};
 /// Computes the operands of products that no input has a part in.
 pub(crate) fn fold_constants(draft: &mut Draft, options: &Options) -> Result<()> {
     let mut known: BTreeSet<String> =
-        draft.proto.body().initializer.iter().map(|tensor| tensor.name.clone()).collect();
+        draft.proto.body().initializer.iter().map(|tensor| tensor.name.clone()).into_set();
     let mut makers: BTreeMap<String, BTreeSet<usize>> = BTreeMap::new();
     let mut wanted: BTreeSet<String> = BTreeSet::new();
     for (number, node) in draft.nodes().iter().enumerate() {
@@ -29,7 +29,7 @@ pub(crate) fn fold_constants(draft: &mut Draft, options: &Options) -> Result<()>
         let reads = node.reads();
         if is_plain && is_own(&node.domain) && reads.iter().all(|name| known.contains(*name)) {
             let before = reads.iter().filter_map(|name| makers.get(*name)).flatten().copied();
-            let all: BTreeSet<usize> = before.chain([number]).collect();
+            let all: BTreeSet<usize> = before.chain([number]).into_set();
             for name in &node.output {
                 known.insert(name.clone());
                 makers.insert(name.clone(), all.clone());
@@ -47,7 +47,7 @@ pub(crate) fn fold_constants(draft: &mut Draft, options: &Options) -> Result<()>
         return Ok(());
     }
     let nodes: BTreeSet<usize> =
-        wanted.iter().flat_map(|name| makers[name].iter().copied()).collect();
+        wanted.iter().flat_map(|name| makers[name].iter().copied()).into_set();
     let wanted: Vec<String> = wanted.into_iter().collect();
     let part = draft.model().excerpt(&nodes, &[], &wanted)?;
     let values = compile_source(Source::from(part), options)?.run(&[])?;
@@ -62,7 +62,7 @@ pub(crate) fn fold_constants(draft: &mut Draft, options: &Options) -> Result<()>
     }
     // Last first: what only nodes read that are left out is left out, too.
     for &number in nodes.iter().rev() {
-        let read: BTreeSet<String> = draft.readers().into_keys().chain(draft.outputs()).collect();
+        let read: BTreeSet<String> = draft.readers().into_keys().chain(draft.outputs()).into_set();
         let node = &mut draft.proto.body_mut().node[number];
         if !node.output.iter().any(|name| read.contains(name)) {
             node.input.clear();

@@ -32,7 +32,7 @@ mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, IntoTree, Result, codes};
 use tensor::DType;
 use tilewright::Options;
 use tilewright::compiled::DecodedModel;
@@ -201,7 +201,7 @@ impl<'a> Maker<'a> {
         let is_weights = matches!(settings.scheme, Scheme::Weights { .. });
         let moments = match is_weights && settings.compensate && !samples.is_empty() {
             true => {
-                let mut layers: BTreeSet<String> = plan::layers(&draft).into_iter().collect();
+                let mut layers: BTreeSet<String> = plan::layers(&draft).into_iter().into_set();
                 layers.retain(|name| !settings.keep_float.contains(name));
                 compensate::moments(float, &layers, (samples, &settings.options))?
             }
@@ -223,7 +223,7 @@ impl<'a> Maker<'a> {
 
     /// What becomes bytes where these layers stay float.
     fn plan(&self, keep_float: &BTreeSet<String>) -> Result<Plan> {
-        let floats: BTreeSet<String> = self.ranges.keys().cloned().collect();
+        let floats: BTreeSet<String> = self.ranges.keys().cloned().into_set();
         plan::plan(&Draft::of(self.float)?, &floats, keep_float)
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, InOrder, Result, codes};
 
 use tensor::DType;
 
@@ -87,7 +87,7 @@ impl Maker<'_> {
         }
         let mut order: Vec<(f64, String)> =
             whole.report.layers.iter().map(|row| (row.own_error, row.name.clone())).collect();
-        order.sort_by(|a, b| b.0.total_cmp(&a.0));
+        order.put_in_order_by(|a, b| b.0.total_cmp(&a.0));
         let order: Vec<String> = order.into_iter().map(|(_, name)| name).collect();
         let mut base =
             LayerChoice { float: self.settings.keep_float.clone(), ..LayerChoice::default() };
@@ -105,7 +105,7 @@ impl Maker<'_> {
             let mut gains: Vec<(f64, String)> = rows
                 .map(|row| (row.own_error.powi(2) / size(&row.name), row.name.clone()))
                 .collect();
-            gains.sort_by(|a, b| b.0.total_cmp(&a.0));
+            gains.put_in_order_by(|a, b| b.0.total_cmp(&a.0));
             let gains: Vec<String> = gains.into_iter().map(|(_, name)| name).collect();
             if let Some(found) = self.fewest(most, &gains, &in_bytes)? {
                 return Ok(found);

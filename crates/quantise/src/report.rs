@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write as _};
 
-use base::Result;
+use base::{IntoTree, Result};
 use serde_json::{Value as Json, json};
 use tensor::Tensor;
 use tilewright::compiled::DecodedModel;
@@ -170,7 +170,7 @@ impl Maker<'_> {
 
     /// What each output loses, and the cosine of the worst sample.
     fn at_outputs(&self, made: &Made) -> Result<BTreeMap<String, (Sums, f64)>> {
-        let names: BTreeSet<String> = self.float.outputs().into_iter().collect();
+        let names: BTreeSet<String> = self.float.outputs().into_iter().into_set();
         let given = (self.samples, &self.settings.options);
         let mut right: Vec<Values> = Vec::new();
         watch(self.float, &names, given, &mut |_, values| {
@@ -201,11 +201,11 @@ fn beside(float: &DecodedModel, made: &Made) -> (DecodedModel, BTreeMap<String, 
     let quantised = made.model.proto().body();
     let graph = proto.body_mut();
     let known: BTreeSet<String> =
-        graph.initializer.iter().map(|tensor| tensor.name.clone()).collect();
+        graph.initializer.iter().map(|tensor| tensor.name.clone()).into_set();
     let new = quantised.initializer.iter().filter(|tensor| !known.contains(&tensor.name));
     graph.initializer.extend(new.cloned());
     let defined: BTreeSet<String> =
-        graph.node.iter().flat_map(|node| node.output.iter().cloned()).collect();
+        graph.node.iter().flat_map(|node| node.output.iter().cloned()).into_set();
     let is_new = |node: &&NodeProto| node.output.iter().all(|name| !defined.contains(name));
     graph.node.extend(quantised.node.iter().filter(is_new).cloned());
     let mut pairs = BTreeMap::new();

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeSet;
 
+use base::IntoTree;
 use loops::visit::walk;
 use loops::{BufferId, Condition, Kernel, Loop, LoopKind, Ranges, Stmt, is_name};
 use sym::{Expr, Range, SymbolId};
@@ -221,7 +222,7 @@ impl SymbolRanges {
 
     /// What is known in a place where the conditions hold and all of these symbols are in scope.
     pub(crate) fn within(&self, conditions: &[Condition], symbols: &[SymbolId]) -> Ranges {
-        let mut needed: BTreeSet<SymbolId> = symbols.iter().copied().collect();
+        let mut needed: BTreeSet<SymbolId> = symbols.iter().copied().into_set();
         needed.extend(conditions.iter().flat_map(condition_symbols));
         for outer in self.loops.iter().rev() {
             // Loops come before those that use their variables, so one pass backwards finds all.

@@ -11,6 +11,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::IntoTree;
 use loops::build::less_equal;
 use loops::visit::{Effect, walk_references};
 use loops::{BufferId, Condition, Kernel, Scope, Stmt};
@@ -106,7 +107,7 @@ fn covers(
     let Some(depth) = shared_way(store, read) else { return Cover::Nothing };
     // Loops around both have the same value in both; the store's others are to be solved for.
     let common = store.loops.iter().zip(&read.loops).take_while(|(a, b)| a == b).count();
-    let own: BTreeSet<SymbolId> = store.loops[common..].iter().copied().collect();
+    let own: BTreeSet<SymbolId> = store.loops[common..].iter().copied().into_set();
     let runs = |variable: &SymbolId| {
         ranges.iterations(*variable).is_some_and(|count| {
             let depends = count.any_symbol(&mut |symbol| own.contains(&symbol));

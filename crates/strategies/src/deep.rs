@@ -30,6 +30,7 @@ use std::collections::BTreeSet;
 
 use backend::tile::{Tile, div_ceil};
 use backend::{InstructionCost, Target};
+use base::IntoTree;
 use loops::Stmt;
 use schedule::{ScheduleStep, Tail};
 
@@ -492,7 +493,7 @@ fn ends_in_vectors(
 ) -> Result<(), Refused> {
     let place = problem.axes[choice.vector].place;
     let init = place.and_then(|place| problem.init.get(place).cloned().flatten());
-    let names: BTreeSet<String> = init.into_iter().chain([last.to_owned()]).collect();
+    let names: BTreeSet<String> = init.into_iter().chain([last.to_owned()]).into_set();
     for name in names.into_iter().filter(|name| hand.find(name).is_some()).collect::<Vec<_>>() {
         let (_, vectors) = hand.split(&name, choice.width, choice.tail)?;
         hand.vectorise(&vectors)?;

@@ -10,6 +10,7 @@ use std::slice;
 
 use backend::Target;
 use backend::tile::div_ceil;
+use base::{InOrder, IntoTree};
 use loops::visit::{Effect, references, walk};
 use loops::{BufferId, Kernel, LoopKind, ScalarExpr, Scope, Stmt};
 use schedule::{Schedule, ScheduleStep, Tail};
@@ -166,7 +167,7 @@ impl Parts {
     pub(super) fn find(kernel: &Kernel, nests: &[Nest]) -> Option<Parts> {
         let mut locals = local_buffers(kernel, nests);
         let writes = |nest: &Nest, id| nest.writes().any(|access| access.buffer == id);
-        locals.sort_by_key(|&id| nests.iter().rposition(|nest| writes(nest, id)));
+        locals.put_in_order_by_key(|&id| nests.iter().rposition(|nest| writes(nest, id)));
         // Those that one nest alone reads, element by element, and sums: by its loop. Of parts that
         // are made of parts the last: the others are computed with them.
         let (turn, own, acc) = locals.iter().rev().find_map(|&part| {
@@ -293,7 +294,7 @@ fn rows_of_parts(
         nests.iter().zip(&rows.counterparts).filter(|(nest, _)| sums(nest)).collect();
     let &[(parts, counterparts), .., (whole, of_whole)] = &summing[..] else { return None };
     let write = |nest: &Nest| nest.writes().next().map(|access| access.buffer);
-    let written: BTreeSet<_> = summing.iter().map(|(nest, _)| write(nest)).collect();
+    let written: BTreeSet<_> = summing.iter().map(|(nest, _)| write(nest)).into_set();
     let distinct = written.len() == summing.len();
     // A turn is one of those that add up parts.
     let still = |by: &&LoopInfo| whole.writes().all(|it| it.motion(by) == Motion::Still);

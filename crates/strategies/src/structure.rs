@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::SecondaryMap;
+use base::{IntoTree, SecondaryMap};
 use loops::visit::{Effect, walk};
 use loops::{BufferId, Comparison, Condition, Kernel, KernelSymbol, ScalarExpr, Stmt, SymbolKind};
 use sym::{Atom, Expr, Range, SymbolId, Term};
@@ -242,7 +242,7 @@ impl Rows {
         let moves = |at: &usize| {
             kept.iter().all(|id| axes.get(id).is_some_and(|own| own.contains(&Some(*at))))
         };
-        let loops: BTreeSet<usize> = (0..last.loops.len()).filter(moves).collect();
+        let loops: BTreeSet<usize> = (0..last.loops.len()).filter(moves).into_set();
         counterparts.iter_mut().for_each(|own| own.retain(|_, at| loops.contains(at)));
         Rows { loops, counterparts }
     }
@@ -564,7 +564,7 @@ fn is_dimension(symbol: &KernelSymbol) -> bool {
 /// the loop that alone, with coefficient 1, makes up the index.
 pub(super) fn axis_loops<'a>(nest: &'a Nest, access: &Access) -> Vec<Option<&'a LoopInfo>> {
     let by_symbol: BTreeMap<SymbolId, &LoopInfo> =
-        nest.loops.iter().map(|found| (found.variable, found)).collect();
+        nest.loops.iter().map(|found| (found.variable, found)).into_map();
     let of = |index: &Expr| index.as_symbol().and_then(|symbol| by_symbol.get(&symbol).copied());
     access.index.iter().map(of).collect()
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::Scalar;
 use crate::tensor::Tensor;
+use base::IntoTree;
 
 /// A tensor, a list of values, a value that may be absent, a map or a list of maps.
 #[derive(Clone, Debug)]
@@ -291,7 +292,7 @@ impl Keys {
 
 /// The place of each of some keys among others; none if those are not the same keys.
 fn places_of<T: Ord>(keys: &[T], among: &[T]) -> Option<Vec<usize>> {
-    let places: BTreeMap<&T, usize> = among.iter().zip(0..).collect();
+    let places: BTreeMap<&T, usize> = among.iter().zip(0..).into_map();
     let found: Option<Vec<usize>> = keys.iter().map(|key| places.get(key).copied()).collect();
     found.filter(|found| found.len() == among.len() && places.len() == among.len())
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backend::{MachineCode, Target};
-use base::{KernelId, ProgramId, Result};
+use base::{IntoTree, KernelId, ProgramId, Result};
 use lower::{KernelInfo, StoredKernel};
 use module::Module;
 use program::Program;
@@ -61,7 +61,7 @@ pub(crate) fn kernel_code(
 ) -> Result<Vec<(KernelId, MachineCode)>> {
     let program = &module.programs[program];
     let shared = |info: &KernelInfo| Some((info.kernel, info.stored.clone()?));
-    let shared: BTreeMap<KernelId, Arc<StoredKernel>> = infos.iter().filter_map(shared).collect();
+    let shared: BTreeMap<KernelId, Arc<StoredKernel>> = infos.iter().filter_map(shared).into_map();
     let phases = &options.phases;
     let compile = |id: KernelId| {
         let compiled = || {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use backend::Target;
-use base::{ConstantId, Diagnostic, FunctionId, KernelId, Result};
+use base::{ConstantId, Diagnostic, FunctionId, IntoTree, KernelId, Result};
 use graph::{Function, TensorType};
 use lower::budget::RunBytes;
 use lower::{KernelInfo, KernelStore, LowerOptions, Lowered, Role, budget};
@@ -194,7 +194,7 @@ impl LoweredFunction {
         ranges: &Ranges,
     ) -> Result<(LoweredFunction, Vec<TensorType>)> {
         let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
-        let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).collect();
+        let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).into_map();
         let mut function = Function::clone(request.function);
         let usual = usual(request.symbols, ranges);
         for (&symbol, &range) in ranges {

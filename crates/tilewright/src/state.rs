@@ -17,7 +17,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{Diagnostic, Diagnostics, Result, codes};
+use base::{Diagnostic, Diagnostics, IntoTree, Result, codes};
 use front::{Port, PortExtent, unknown_input};
 use runtime::Block;
 use tensor::{DType, Tensor, Value};
@@ -311,7 +311,7 @@ impl Executable {
         let updates = &self.options().updates;
         let place = |ports: &[Port], name: &str| ports.iter().position(|port| port.name == name);
         let outputs: BTreeMap<&str, &str> =
-            updates.iter().map(|(output, input)| (&input[..], &output[..])).collect();
+            updates.iter().map(|(output, input)| (&input[..], &output[..])).into_map();
         let of = |(prefix, held): (&str, &Held)| {
             let name = format!("{prefix}{}", held.port.name);
             let output = place(self.outputs(), outputs.get(&name[..])?)?;

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backend::Target;
-use base::{ConstantId, Diagnostic, Diagnostics, FunctionId, Result, codes};
+use base::{ConstantId, Diagnostic, Diagnostics, FunctionId, IntoTree, Result, codes};
 use bytes::Bytes;
 use eval::graph::SymbolValues;
 use front::{Facts, Need, Port};
@@ -327,7 +327,7 @@ impl Variant {
         let (mut together, mut apart): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|update| shares(update));
         let shared: BTreeSet<usize> =
-            in_place.iter().chain(&together).filter_map(|update| update.output).collect();
+            in_place.iter().chain(&together).filter_map(|update| update.output).into_set();
         let own = |number: usize| match shared.contains(&number) {
             true => Ok(None),
             false => specialisation.new_output(number).map(Some),

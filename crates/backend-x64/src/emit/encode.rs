@@ -44,6 +44,12 @@ impl Memory {
 /// A mask register, and whether lanes that are off become zero.
 pub(super) type OpMask = Option<(Register, bool)>;
 
+/// A form as errors name it, which are the compiler's own: by its number where nobody looks for
+/// them, since the names of all forms take a third of a megabyte of the program.
+pub(super) fn name(code: Code) -> String {
+    if cfg!(debug_assertions) { format!("{code:?}") } else { format!("{}", code as usize) }
+}
+
 /// Writes one instruction. Returns where its displacement is if the memory operand is a constant.
 ///
 /// # Errors
@@ -56,11 +62,12 @@ pub(super) fn encode(
     mask: OpMask,
 ) -> Result<Option<usize>, String> {
     let Some((form, length)) = lookup::find(code) else {
-        return Err(format!("there is no instruction {code:?}"));
+        return Err(format!("there is no instruction {}", name(code)));
     };
     let layout = form.layout;
     if !is_encodable(layout, matches!(form.prefix, Prefix::Evex { .. }), operands, memory, mask) {
-        return Err(format!("{code:?} does not take {operands:?}, {memory:?}, {mask:?}"));
+        let name = name(code);
+        return Err(format!("{name} does not take {operands:?}, {memory:?}, {mask:?}"));
     }
     let number = |at: u8| match operands.get(usize::from(at)) {
         Some(Operand::Register(register)) => number(*register),

@@ -9,7 +9,7 @@
 use backend::procedure::{
     Action, AreaId, Callee, LocalId, MemoryWidth, Procedure, Word, WordOperator,
 };
-use base::Id;
+use base::{Id, InOrder};
 use iced_x86::{Code, Register};
 
 use super::encode::{self, Memory, Operand};
@@ -104,7 +104,7 @@ impl<'a> ProcedureEmitter<'a> {
         let Uses { locals: uses, areas: area_uses } = uses;
         let is_used = uses.iter().map(|&uses| uses > 0).collect();
         let mut order: Vec<usize> = (0..uses.len()).filter(|&local| uses[local] > 1).collect();
-        order.sort_by_key(|&local| (std::cmp::Reverse(uses[local]), local));
+        order.put_in_order_by_key(|&local| (std::cmp::Reverse(uses[local]), local));
         let saved: Vec<Register> = PRESERVED.into_iter().take(order.len()).collect();
         let mut homes = vec![None; procedure.locals.len()];
         for (&local, &register) in order.iter().zip(&saved) {
@@ -117,7 +117,8 @@ impl<'a> ProcedureEmitter<'a> {
         };
         let mut areas = vec![0; procedure.areas.len()];
         let mut ordered: Vec<AreaId> = procedure.areas.ids().collect();
-        ordered.sort_by_key(|area| (std::cmp::Reverse(area_uses[area.index()]), area.index()));
+        ordered
+            .put_in_order_by_key(|area| (std::cmp::Reverse(area_uses[area.index()]), area.index()));
         let mut place = |near: bool, below: &mut dyn FnMut(u64, u64) -> i32| {
             for &area in &ordered {
                 let (_, bytes) = procedure.areas[area];

@@ -14,7 +14,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::ConstantId;
+use base::{ConstantId, IntoTree};
 use graph::{Function, Node, NodeId, Op, ValueId};
 use sym::Expr;
 use tensor::minifloat::Overflow;
@@ -50,7 +50,7 @@ pub fn rounding_bounds(
     let settings = Settings::from(EvaluationPrecision::F64);
     let run = Run::new(function, None, &no_constants, settings, SymbolValues::new(), observe);
     let mut part = Part { function, values, run, bounds: BTreeMap::new() };
-    let mut rest: BTreeSet<NodeId> = nodes.iter().copied().collect();
+    let mut rest: BTreeSet<NodeId> = nodes.iter().copied().into_set();
     while let Some(node) = part.next(&rest) {
         rest.remove(&node);
         for (&value, bounds) in function.nodes[node].results.iter().zip(part.node(node)) {

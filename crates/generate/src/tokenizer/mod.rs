@@ -15,7 +15,7 @@ mod vocabulary;
 
 use std::collections::{BTreeSet, HashMap};
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, IntoTree, Result, codes};
 use tilewright::compiled::ModelFile;
 #[cfg(feature = "tokenizer-json")]
 use tilewright::compiled::{MetadataValue, TextList};
@@ -177,7 +177,7 @@ impl TextTokenizer {
             Ok(text.and_then(|text| id_of(text.as_bytes())))
         };
         let (begin, end) = (named("bos")?, named("eos")?);
-        let mut ends: BTreeSet<u32> = end.into_iter().collect();
+        let mut ends: BTreeSet<u32> = end.into_iter().into_set();
         let others = file.numbers("tokenizer.end_token_ids")?.unwrap_or_default();
         ends.extend(others.into_iter().map(|id| id as u32));
         let is_own = |id: &u32| matches!(kinds[*id as usize], CONTROL | USER_DEFINED);

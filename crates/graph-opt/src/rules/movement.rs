@@ -3,6 +3,7 @@
 //! Normal forms: the operand of a `Broadcast` has no axis of extent 1; a transpose that moves only
 //! axes of extent 1 is a `Reshape`; so is a broadcast that only inserts them.
 
+use base::InOrder;
 use graph::{Op, ValueId};
 use sym::Expr;
 
@@ -141,7 +142,7 @@ fn transpose_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueI
     };
     let position = permutation::inverse(permutation);
     let mut order: Vec<usize> = (0..axes.len()).collect();
-    order.sort_by_key(|&axis| position[axes[axis]]);
+    order.put_in_order_by_key(|&axis| position[axes[axis]]);
     let moved = maker.transpose(x[0], &order)?;
     let axes: Vec<usize> = order.iter().map(|&axis| position[axes[axis]]).collect();
     Ok(maker.broadcast(moved, permutation::apply(permutation, &shape), &axes)?)

@@ -1,6 +1,6 @@
 //! Rules of iteration spaces: contractions and reductions.
 
-use base::Id;
+use base::{Id, InOrder};
 use graph::{IterationSpace, Op, ValueId};
 use sym::{Atom, Expr, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
@@ -245,7 +245,7 @@ pub(crate) fn natural_order(space: &IterationSpace, index: &[Expr]) -> Vec<usize
         index.iter().position(|index| index.contains(symbol)).unwrap_or(index.len())
     };
     let mut order = permutation::identity(space.parallel);
-    order.sort_by_key(|&axis| place(axis));
+    order.put_in_order_by_key(|&axis| place(axis));
     order
 }
 
@@ -387,7 +387,7 @@ fn reduce_nothing(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> F
     let slice = maker.slice(operands[0], &starts, &steps, &shape)?;
     let mut value = maker.reshape(slice, permutation::apply(&axes, &shape))?;
     let mut order = permutation::identity(read.len());
-    order.sort_by_key(|&position| read[position].0);
+    order.put_in_order_by_key(|&position| read[position].0);
     value = maker.transpose(value, &order)?;
     read.sort_unstable();
     let axes: Vec<usize> = read.iter().map(|&(axis, _)| axis).collect();

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{Id, IdSet, SecondaryMap};
+use base::{Id, IdSet, IntoTree, SecondaryMap};
 use graph::{Function, Node, NodeId, Op, User, Users, ValueId, element_count};
 use sym::Expr;
 
@@ -351,7 +351,7 @@ impl<'a> Frames<'a> {
             .iter()
             .filter_map(|user| self.needed(value, *user))
             .filter_map(|needed| self.motion(value, &own, &needed))
-            .collect();
+            .into_set();
         elements * motions.len() as u128
     }
 

@@ -1,7 +1,7 @@
 //! How frames pass through primitives. The frame of a value is a permutation: the value is kept as
 //! what transposing it by that permutation gives.
 
-use base::Id;
+use base::{Id, InOrder};
 use graph::{IterationSpace, Op, axis_groups};
 use sym::{Expr, SymbolId};
 
@@ -84,7 +84,7 @@ fn permute_result(space: &IterationSpace, frame: &[usize]) -> IterationSpace {
 pub(super) fn through_broadcast(axes: &[usize], result: &[usize]) -> Frame {
     let position = permutation::inverse(result);
     let mut frame = permutation::identity(axes.len());
-    frame.sort_by_key(|&axis| position[axes[axis]]);
+    frame.put_in_order_by_key(|&axis| position[axes[axis]]);
     frame
 }
 
@@ -104,7 +104,7 @@ pub(super) fn back_through_reduce(space: &IterationSpace, result: &[usize]) -> O
     };
     let places: Vec<usize> = space.operands[0].iter().map(place).collect::<Option<_>>()?;
     let mut frame = permutation::identity(places.len());
-    frame.sort_by_key(|&axis| places[axis]);
+    frame.put_in_order_by_key(|&axis| places[axis]);
     Some(frame)
 }
 

@@ -1,5 +1,6 @@
 //! Operators that move elements by rules that do not depend on data.
 
+use base::InOrder;
 use front::{Accepted, Graph, Operand, normalize_axes, shape_error, unsupported};
 use graph::Op;
 use sym::Expr;
@@ -296,7 +297,7 @@ impl Memory {
     fn of(graph: &mut Graph, x: &Operand, own: &[i64]) -> Accepted<Memory> {
         let shape = front::constant_shape(x.shape()).unwrap_or_default();
         let mut order: Vec<usize> = (0..shape.len()).collect();
-        order.sort_by_key(|&axis| std::cmp::Reverse((own[axis], shape[axis])));
+        order.put_in_order_by_key(|&axis| std::cmp::Reverse((own[axis], shape[axis])));
         let turned: Vec<usize> = order.iter().map(|&axis| shape[axis]).collect();
         let dense = row_major(&turned);
         if (0..order.len()).any(|at| turned[at] != 1 && dense[at] != own[order[at]]) {

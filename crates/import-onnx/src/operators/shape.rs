@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use base::IntoTree;
 use front::{Accepted, Graph, Known, Operand, normalize_axes, normalize_axis, shape_error};
 use graph::Assumption;
 use sym::Expr;
@@ -178,7 +179,7 @@ pub(super) fn unsqueeze(node: &Node<'_>, graph: &mut Graph) -> Lowered {
         _ => node.integers(1, "axes")?,
     };
     let rank = x.rank() + given.len();
-    let axes: BTreeSet<usize> = normalize_axes(&given, rank)?.into_iter().collect();
+    let axes: BTreeSet<usize> = normalize_axes(&given, rank)?.into_iter().into_set();
     let mut old = x.shape().iter();
     let extent = |axis: usize| match axes.contains(&axis) {
         true => Expr::ONE,

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::{Diagnostic, codes};
+use base::{Diagnostic, IntoTree, codes};
 use front::{Accepted, Graph, Operand, shape_error, type_error};
 use tensor::{Scalar, ScalarFunction as F};
 
@@ -88,9 +88,9 @@ impl Importer<'_> {
         }
         let needed: Vec<NodeProto> = needed.into_iter().map(|index| nodes[index].clone()).collect();
         let outputs: BTreeSet<&str> =
-            needed.iter().flat_map(|node| &node.output).map(String::as_str).collect();
+            needed.iter().flat_map(|node| &node.output).map(String::as_str).into_set();
         // A given name may be one of several that a node defines.
-        let given_names: BTreeSet<Arc<str>> = given.keys().cloned().collect();
+        let given_names: BTreeSet<Arc<str>> = given.keys().cloned().into_set();
         self.nested(given, |importer| {
             let known = |name: &str| {
                 importer.lookup(name).is_some() && !outputs.contains(name)

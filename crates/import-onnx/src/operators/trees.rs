@@ -7,6 +7,7 @@ mod walk;
 
 use std::collections::BTreeMap;
 
+use base::IntoTree;
 use front::{Accepted, Graph, Operand, constant_value, shape_error};
 use sym::Expr;
 use tensor::{DType, Reduction, Scalar, ScalarFunction as F, Tensor};
@@ -348,7 +349,7 @@ fn by_tree(node: &Node<'_>, graph: &mut Graph, kind: &str, targets: usize) -> Ac
         return Err(attribute_error("nodes_values", "there must be one a node"));
     }
     let numbers_of: BTreeMap<(i64, i64), usize> =
-        trees.iter().copied().zip(ids.iter().copied()).zip(0..).collect();
+        trees.iter().copied().zip(ids.iter().copied()).zip(0..).into_map();
     let mut places = Vec::new();
     let mut is_root = vec![true; count];
     for number in 0..count {

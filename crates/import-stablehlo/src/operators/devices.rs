@@ -5,7 +5,7 @@
 //! is lowered for each; where they tell each other something, it is an operation on the values of
 //! all. All is one graph, so that what devices tell each other costs what moving it in memory does.
 
-use base::{Diagnostic, codes};
+use base::{Diagnostic, InOrder, codes};
 use front::{Accepted, Operand, shape_error, unsupported};
 use sym::Expr;
 use tensor::Scalar;
@@ -225,7 +225,7 @@ fn whole(
             parts.push((place, value.on(member)));
         }
     }
-    parts.sort_by(|(a, _), (b, _)| a.cmp(b));
+    parts.put_in_order_by(|(a, _), (b, _)| a.cmp(b));
     for axis in (0..sharding.rank()).rev() {
         let count = places.first().map_or(1, |places| places[axis].1);
         if count == 1 {

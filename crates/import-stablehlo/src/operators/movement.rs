@@ -1,5 +1,6 @@
 //! Movements: results whose elements are those of operands.
 
+use base::InOrder;
 use front::{Accepted, Graph, Operand, shape_error, unsupported};
 use graph::Known;
 use sym::Expr;
@@ -62,7 +63,7 @@ fn broadcast_to(importer: &mut Importer<'_>, node: &Node<'_>, shape: &[Expr]) ->
     }
     // The graph's axes increase.
     let mut order: Vec<usize> = (0..axes.len()).collect();
-    order.sort_by_key(|&axis| axes[axis]);
+    order.put_in_order_by_key(|&axis| axes[axis]);
     let sorted: Vec<usize> = order.iter().map(|&axis| axes[axis]).collect();
     one(value.each(|part| {
         let part = importer.graph.transpose(part, &order)?;

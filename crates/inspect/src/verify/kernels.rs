@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use base::{ConstantId, Diagnostics, KernelId, Result};
+use base::{ConstantId, Diagnostics, IntoTree, KernelId, Result};
 use eval::graph::rounding_bounds;
 use eval::{EvaluationPrecision, Settings};
 use graph::{Function, Node, NodeId, Op, Type, ValueId};
@@ -209,7 +209,7 @@ impl Verifier<'_> {
             role,
             (self.executable.target(), self.executable.options()),
         ))?;
-        let operands: BTreeSet<&ValueId> = level.function.nodes[node].operands.iter().collect();
+        let operands: BTreeSet<&ValueId> = level.function.nodes[node].operands.iter().into_set();
         let inputs: Vec<Tensor> =
             operands.into_iter().map(|value| level.values.of[value].clone()).collect();
         let level = self.evaluated(&alone, &alone.lowered().function, &inputs)?;

@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use base::Result;
+use base::{InOrder, IntoTree, Result};
 use eval::EvaluationPrecision;
 use eval::graph::node_operations;
 use graph::{Definition, Function, NodeId, Op, Region, ValueId};
@@ -167,11 +167,11 @@ impl Verifier<'_> {
         progress: &mut dyn FnMut(usize, usize, &str),
     ) -> Result<()> {
         let half = &*run.specialisation;
-        let needed: BTreeSet<Place> = picked.iter().flat_map(|it| it.reads.clone()).collect();
+        let needed: BTreeSet<Place> = picked.iter().flat_map(|it| it.reads.clone()).into_set();
         let is_meant = |kernel: usize, argument: usize| needed.contains(&(kernel, argument));
         let seen = memory::watch(self.executable, variant, run, &is_meant)?.into_iter();
         let read: BTreeMap<Place, Tensor> =
-            seen.map(|(seen, value)| ((seen.kernel, seen.argument), value)).collect();
+            seen.map(|(seen, value)| ((seen.kernel, seen.argument), value)).into_map();
         let code = (self.code)(half)?;
         let total = picked.len();
         for (done, candidate) in picked.into_iter().enumerate() {
@@ -233,7 +233,7 @@ fn candidate<'a>(
     info: &'a KernelInfo,
     places: &BTreeMap<ValueId, Place>,
 ) -> Option<Candidate<'a>> {
-    let mut nodes: BTreeSet<NodeId> = info.source.nodes.iter().copied().collect();
+    let mut nodes: BTreeSet<NodeId> = info.source.nodes.iter().copied().into_set();
     let mut parameters = BTreeSet::new();
     let operands = |node: NodeId| function.nodes[node].operands.iter().copied();
     let mut work: Vec<ValueId> = nodes.iter().flat_map(|&node| operands(node)).collect();
@@ -310,7 +310,7 @@ fn pick<'a>(
     }
     // The last of each is the smallest.
     for kind in kinds.values_mut() {
-        kind.sort_by_key(|it| std::cmp::Reverse((it.operations, it.number)));
+        kind.put_in_order_by_key(|it| std::cmp::Reverse((it.operations, it.number)));
     }
     let mut picked = Vec::new();
     while kinds.values().any(|kind| !kind.is_empty()) {
@@ -325,6 +325,6 @@ fn pick<'a>(
             }
         }
     }
-    picked.sort_by_key(|it| it.number);
+    picked.put_in_order_by_key(|it| it.number);
     picked
 }

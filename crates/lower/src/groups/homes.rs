@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 
 use backend::Target;
-use base::{Id, IdSet, SecondaryMap};
+use base::{Id, IdSet, IntoTree, SecondaryMap};
 use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId};
 use sym::{Atom, Expr};
 use tensor::ScalarFunction;
@@ -610,7 +610,7 @@ struct Tree {
 /// more than once.
 pub(super) fn reads_twice(space: &IterationSpace) -> bool {
     let symbols: Vec<_> = space.operands[0].iter().filter_map(Expr::as_symbol).collect();
-    let distinct: BTreeSet<_> = symbols.iter().collect();
+    let distinct: BTreeSet<_> = symbols.iter().into_set();
     let all = space.extents.iter().filter(|extent| !extent.is_one()).count();
     distinct.len() != symbols.len() || symbols.len() < all
 }

@@ -15,7 +15,7 @@ mod chains;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use base::{Arena, IdSet, Remark};
+use base::{Arena, IdSet, IntoTree, Remark};
 use graph::{Function, NodeId, Op, User, Users, ValueId};
 use rustc_hash::FxHashMap;
 use sym::{Atom, Expr, Range, SymbolId};
@@ -381,7 +381,7 @@ impl Merger<'_> {
         }
         let stage = &self.stages[&reader];
         let axes = self.axes_read(reader, value)?;
-        let distinct: BTreeSet<SymbolId> = axes.iter().map(|(_, axis)| *axis).collect();
+        let distinct: BTreeSet<SymbolId> = axes.iter().map(|(_, axis)| *axis).into_set();
         let long = stage.extents.iter().filter(|extent| !extent.is_one()).count();
         // Vectors go along the last axis, which is none of those summed.
         let (_, lane) = axes.last()?;
@@ -524,7 +524,7 @@ impl Merger<'_> {
     ) -> Result<(NodeId, Option<Stage>, String), String> {
         let readers = self.readers(value);
         let outputs: BTreeSet<NodeId> =
-            readers.iter().map(|reader| self.group_of[reader]).collect();
+            readers.iter().map(|reader| self.group_of[reader]).into_set();
         let output = match outputs.first() {
             Some(&output) if outputs.len() == 1 => output,
             _ => return Err(format!("stored: {} kernels read its result", outputs.len())),
@@ -621,7 +621,7 @@ impl Merger<'_> {
         let inside: BTreeSet<ValueId> = stages[..stages.len() - 1]
             .iter()
             .map(|stage| self.function.nodes[stage.node].results[0])
-            .collect();
+            .into_set();
         let mut prefix = usize::MAX;
         for stage in stages {
             let own = &stage.extents[..stage.parallel];

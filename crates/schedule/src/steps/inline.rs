@@ -20,6 +20,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::IntoTree;
 use loops::visit::{references, touched, value_references, value_symbols, walk};
 use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt, substitute};
 use sym::{Expr, SymbolId};
@@ -50,7 +51,7 @@ pub(crate) fn apply(state: &mut State, buffer: &str) -> Outcome {
     substitute::replace_loads(&mut kernel.body, id, |index| {
         let pairs = definition.variables.iter().zip(index);
         let replacements: BTreeMap<SymbolId, Expr> =
-            pairs.filter_map(|(variable, expr)| Some(((*variable)?, expr.clone()))).collect();
+            pairs.filter_map(|(variable, expr)| Some(((*variable)?, expr.clone()))).into_map();
         let mut value = definition.value.clone();
         substitute::substitute_value(&mut value, &replacements);
         value

@@ -22,6 +22,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::IntoTree;
 use loops::{Condition, Kernel, Loop, LoopKind, Stmt};
 use sym::{Expr, SymbolId};
 
@@ -52,7 +53,7 @@ struct Band {
 
 pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
     let kernel = &state.kernel;
-    let distinct: BTreeSet<&String> = order.iter().collect();
+    let distinct: BTreeSet<&String> = order.iter().into_set();
     if order.is_empty() || distinct.len() < order.len() {
         return Err(Refusal::in_kernel("a new order names each loop once"));
     }
@@ -83,7 +84,7 @@ pub(crate) fn apply(state: &mut State, order: &[String]) -> Outcome {
 /// The band that starts at a loop and ends at the last of the named ones.
 fn take_apart(kernel: &Kernel, outermost: &Site, order: &[String]) -> Outcome<Band> {
     let first = loop_at(kernel, outermost);
-    let mut missing: BTreeSet<&str> = order.iter().map(String::as_str).collect();
+    let mut missing: BTreeSet<&str> = order.iter().map(String::as_str).into_set();
     let header = |found: &Loop| Header {
         variable: found.variable,
         extent: found.extent.clone(),
@@ -129,7 +130,7 @@ fn permuted(kernel: &Kernel, band: &Band, order: &[String]) -> Vec<Header> {
 
 /// No extent may use a variable bound further in.
 fn check_extents(kernel: &Kernel, band: &Band, headers: &[Header]) -> Outcome {
-    let mut unbound: BTreeSet<SymbolId> = band.headers.iter().map(|h| h.variable).collect();
+    let mut unbound: BTreeSet<SymbolId> = band.headers.iter().map(|h| h.variable).into_set();
     for header in headers {
         if let Some(used) = header.extent.symbols().iter().find(|s| unbound.contains(s)) {
             let (name, used) = (&kernel.symbols[header.variable].name, &kernel.symbols[*used].name);

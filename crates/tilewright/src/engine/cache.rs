@@ -22,7 +22,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, SystemTime};
 
-use base::{Diagnostic, Result, codes};
+use base::{Diagnostic, InOrder, Result, codes};
 use engine::{Damage, Decoder, Encoder, EngineFile, digest};
 use tensor::StagedFile;
 
@@ -231,7 +231,7 @@ impl EngineCache {
                 _ => {}
             }
         }
-        entries.sort();
+        entries.put_in_order();
         for (_, bytes, path) in entries {
             if total <= self.most_bytes {
                 return;

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use base::text::Parser;
 use base::{
-    ConstantId, Diagnostic, FunctionId, Id, KernelId, Limits, Locations, Remark, Result, codes,
+    ConstantId, Diagnostic, FunctionId, Id, IntoTree, KernelId, Limits, Locations, Remark, Result,
+    codes,
 };
 use engine::{Damage, Decoder, EngineFile};
 use front::Facts;
@@ -247,7 +248,7 @@ impl Loader {
             compiling.entry(function).or_default().push((ranges, made));
         }
         let compiling: BTreeMap<FunctionId, Scopes> =
-            compiling.into_iter().map(|(id, made)| (id, made.into_iter().collect())).collect();
+            compiling.into_iter().map(|(id, made)| (id, made.into_iter().collect())).into_map();
         let setup = self.setup(&origin)?;
         let of = front.clone();
         let plan = LateValue::by(move || sound(|| Ok(Plan::of(&of))));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, PoisonError};
 
-use base::{ConstantId, Diagnostic, Id, Result, codes};
+use base::{ConstantId, Diagnostic, Id, InOrder, IntoTree, Result, codes};
 use engine::{Encoder, EngineDraft};
 use front::{Facts, ModelInfo};
 use graph::{Function, Op};
@@ -108,7 +108,7 @@ impl Executable {
             return None;
         }
         let mut segments = self.model.cache.segments_with_facts(variant.id);
-        segments.sort_by_key(|(facts, _)| (facts.function, facts.sizes.to_vec()));
+        segments.put_in_order_by_key(|(facts, _)| (facts.function, facts.sizes.to_vec()));
         let compiling = variant.compiling.lock().unwrap_or_else(PoisonError::into_inner);
         let scopes = compiling.iter().flat_map(|(&function, scopes)| {
             scopes.made().map(move |(ranges, made)| (function, ranges.clone(), made.clone()))
@@ -249,8 +249,8 @@ fn absent(variant: &Variant) -> BTreeSet<ConstantId> {
     let front = variant.front();
     let functions = front.module.functions.iter();
     let others = functions.filter(|&(id, _)| id != front.setup);
-    let kept: BTreeSet<ConstantId> = others.flat_map(|(_, function)| weights(function)).collect();
-    let of_model = front.module.constants.ids().collect::<BTreeSet<ConstantId>>();
+    let kept: BTreeSet<ConstantId> = others.flat_map(|(_, function)| weights(function)).into_set();
+    let of_model = front.module.constants.ids().into_set();
     let of_setup = variant.setup().weights.iter();
     // Literals that lowering has written down are small, and no weights.
     let is_small = |tensor: &Tensor| tensor.bytes().len() <= CHECKED_BYTES;
@@ -267,7 +267,7 @@ fn front_section<'a>(
     let functions = &front.module.functions;
     // What no function reads is not missed either.
     let read: BTreeSet<ConstantId> =
-        functions.values().flat_map(|function| weights(function)).collect();
+        functions.values().flat_map(|function| weights(function)).into_set();
     let mut encoder = Encoder::new();
     encoder.list(front.module.constants.iter(), |encoder, (id, constant)| {
         encoder.text(&constant.name);

@@ -8,6 +8,7 @@
 
 use std::collections::BTreeMap;
 
+use base::IntoTree;
 use front::{Accepted, Graph, Operand, shape_error};
 use sym::Expr;
 
@@ -63,7 +64,7 @@ pub(crate) fn filter_block(graph: &GraphProto) -> i64 {
         return LONG_BLOCK;
     }
     let tensors = graph.initializer.iter().map(|tensor| (tensor.name.as_str(), &tensor.dims[..]));
-    let tensors: BTreeMap<&str, &[i64]> = tensors.collect();
+    let tensors: BTreeMap<&str, &[i64]> = tensors.into_map();
     let mut outputs = BTreeMap::new();
     for node in own.iter().filter(|node| node.op_type == "Conv") {
         let dims = node.input.get(1).and_then(|name| tensors.get(name.as_str()));

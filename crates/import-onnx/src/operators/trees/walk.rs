@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::ops::Range;
 
+use base::InOrder;
 use front::{Accepted, Graph, Operand, Turn, constant_value, shape_error};
 use graph::Op;
 use sym::Expr;
@@ -139,7 +140,7 @@ const CLASS: i64 = 8;
 /// Trees by depth, in classes such that all steps together are few.
 pub(super) fn classes(depths: Vec<i64>) -> Vec<DepthClass> {
     let mut order: Vec<usize> = (0..depths.len()).collect();
-    order.sort_by_key(|&tree| depths[tree]);
+    order.put_in_order_by_key(|&tree| depths[tree]);
     // Where the depth grows: the beginnings that a class may have.
     let deeper = |&at: &usize| at == 0 || depths[order[at]] > depths[order[at - 1]];
     let mut starts: Vec<usize> = (0..order.len()).filter(deeper).collect();

@@ -8,6 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use base::IntoTree;
 use graph::{NodeId, ValueId};
 use sym::Expr;
 
@@ -51,7 +52,7 @@ impl Merger<'_> {
             return;
         }
         let operands: BTreeSet<ValueId> =
-            self.stages[&node].reads.iter().map(|(value, _)| *value).collect();
+            self.stages[&node].reads.iter().map(|(value, _)| *value).into_set();
         for value in operands {
             let Some(chain) = self.find_chain(node, last, value) else { continue };
             match self.check_chain(&chain) {
@@ -85,7 +86,7 @@ impl Merger<'_> {
             let inside = readers.iter().all(|reader| self.group_of[reader] == output);
             (alone && inside && self.is_contraction(own)).then_some(own)
         });
-        let first: BTreeSet<NodeId> = producers.collect();
+        let first: BTreeSet<NodeId> = producers.into_set();
         let chain = Chain { first: first.into_iter().collect(), between: Some(output), last };
         (!chain.first.is_empty()).then_some(chain)
     }
@@ -108,7 +109,7 @@ impl Merger<'_> {
             return Err(format!("stored: with it the kernel would have over {MOST_NODES} nodes"));
         }
         let result = |stage: &&Stage| self.function.nodes[stage.node].results[0];
-        let inside: BTreeSet<ValueId> = before.iter().map(result).collect();
+        let inside: BTreeSet<ValueId> = before.iter().map(result).into_set();
         let rows = self.row_shape(&stages, &inside);
         if rows.count < FEW_ROWS {
             return Err(format!("stored: only {} row(s) would be independent", rows.count));
@@ -130,7 +131,7 @@ impl Merger<'_> {
             .iter()
             .filter(|stage| self.class(stage.node) == Class::Contraction)
             .flat_map(|stage| self.memory_read(stage, &inside))
-            .collect();
+            .into_set();
         let others: i64 = outside.iter().map(|&value| self.bytes_behind(value, 0)).sum();
         let others = others + self.bytes_of_result(chain.last);
         if saved * SAVED <= others {
@@ -195,7 +196,7 @@ impl Merger<'_> {
             inside.iter().all(|v| known.get(v).is_some_and(|own| own.contains(&Some(*axis))))
         };
         let last = stages[stages.len() - 1];
-        let rows: BTreeSet<usize> = (0..last.parallel).filter(moves).collect();
+        let rows: BTreeSet<usize> = (0..last.parallel).filter(moves).into_set();
         axes.iter_mut().for_each(|own| own.retain(|_, axis| rows.contains(axis)));
         let count = rows.iter().map(|&axis| weight(self.function, &last.extents[axis])).product();
         RowShape { count, axes }
@@ -215,7 +216,7 @@ impl Merger<'_> {
                     .flatten()
                     .flat_map(Expr::symbols)
                     .filter_map(|symbol| self.axes.axis(symbol))
-                    .collect();
+                    .into_set();
                 let still = own.keys().any(|axis| !symbols.contains(axis));
                 let moving = symbols.iter().filter(|axis| !own.contains_key(axis));
                 if still {
