@@ -121,6 +121,10 @@ impl Selector<'_> {
             let name = &self.kernel.buffers[buffer].name;
             return Err(self.refuse(format!("a vector loop stores to one element of `{name}`")));
         }
+        if place.covered && lanes != registers.lanes {
+            let message = "a loop that writes registers has lanes of its own";
+            return Err(base::Diagnostics::internal(message));
+        }
         let mut value = self.broadcast(value, registers.lanes);
         if place.covered && place.lane > 0 {
             self.write_across(buffer, &place, &registers, value);

@@ -39,11 +39,7 @@ impl Writer<'_> {
         kept: i64,
         order: Order,
     ) -> (Pair, Vec<Stmt>) {
-        // Short floats are compared as what they are computed in.
-        let dtype = match line.dtype.is_float() && line.dtype.bits() < 32 {
-            true => DType::F32,
-            false => line.dtype,
-        };
+        let dtype = line.compared_in();
         let room = Expr::constant(kept);
         let row = self.scratch("row", dtype, vec![line.extent.clone()]);
         let best = Pair {

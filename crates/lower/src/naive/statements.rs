@@ -261,11 +261,7 @@ impl Writer<'_> {
         order: Order,
         (best, cursors): (&Pair, &Cursors),
     ) -> Vec<Stmt> {
-        // Short floats are compared as what they are computed in.
-        let dtype = match line.dtype.is_float() && line.dtype.bits() < 32 {
-            true => DType::F32,
-            false => line.dtype,
-        };
+        let dtype = line.compared_in();
         let block = self.axes("b", &[blocks.into()]);
         let start = block.index[0].clone() * BLOCK;
         let part = self.scratch("block", dtype, vec![BLOCK.into()]);
@@ -613,6 +609,14 @@ pub(super) struct Line<'a> {
 }
 
 impl Line<'_> {
+    /// What elements are compared in: short floats in what they are computed in.
+    pub(super) fn compared_in(&self) -> DType {
+        match self.dtype.is_float() && self.dtype.bits() < 32 {
+            true => DType::F32,
+            false => self.dtype,
+        }
+    }
+
     /// The place of an element of the row.
     fn place(&self, position: &Expr) -> Vec<Expr> {
         let mut place = self.rows.index.clone();
