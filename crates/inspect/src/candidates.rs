@@ -15,8 +15,12 @@ use tilewright::compiled::{Candidate, KernelInfo, candidates as of_kernel, compi
 
 /// Runs of a kernel of which the shortest counts.
 const RUNS: u32 = 200;
+/// The same where all caches are filled with something else before each of them.
+const RUNS_FROM_MEMORY: u32 = 5;
+/// What they are filled with, in last-level caches.
+const CACHES: usize = 2;
 /// Nanoseconds after which no more runs begin.
-const ENOUGH_NS: u128 = 50_000_000;
+const ENOUGH_NS: u128 = 80_000_000;
 /// In nanoseconds.
 const MICROSECOND: f64 = 1e3;
 
@@ -38,8 +42,17 @@ pub struct CandidateRow {
     pub chosen: bool,
     /// What the cost model expects of one thread, in microseconds, or why the point does not fit.
     pub predicted_us: std::result::Result<f64, String>,
-    /// What one thread took, in microseconds, its data being in the caches that hold them.
-    pub measured_us: Option<f64>,
+    /// What one thread took.
+    pub measured: Option<Measured>,
+}
+
+/// Microseconds of the shortest of some runs on one thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Measured {
+    /// The data being in the caches that hold them.
+    pub from_caches_us: f64,
+    /// The data being in memory alone, where other kernels and other processes have driven them.
+    pub from_memory_us: f64,
 }
 
 /// Tries all points that may be worth it for the kernel of a name, among those that a run on these
@@ -68,8 +81,8 @@ pub fn candidates(
                 point: point.to_string(),
                 chosen: scheduled.trace == info.trace,
                 predicted_us: Ok(scheduled.cost.nanoseconds(target, 1) / MICROSECOND),
-                measured_us: match measured {
-                    true => Some(measure(executable, &scheduled.kernel)? / MICROSECOND),
+                measured: match measured {
+                    true => Some(measure(executable, &scheduled.kernel)?),
                     false => None,
                 },
             },
@@ -77,7 +90,7 @@ pub fn candidates(
                 point: point.to_string(),
                 chosen: false,
                 predicted_us: Err(reason),
-                measured_us: None,
+                measured: None,
             },
         };
         rows.push(row);
@@ -95,9 +108,8 @@ fn unknown(kernel: &str, names: &[&str]) -> Diagnostic {
         .remedy(remedy)
 }
 
-/// Nanoseconds of the shortest of some runs on one thread. Integers are zeros, so that they are
-/// indices into anything.
-fn measure(executable: &Executable, kernel: &Kernel) -> Result<f64> {
+/// What a kernel takes. Integers are zeros, so that they are indices into anything.
+fn measure(executable: &Executable, kernel: &Kernel) -> Result<Measured> {
     let mut memory = Vec::new();
     for id in &kernel.parameters {
         let buffer = &kernel.buffers[*id];
@@ -113,15 +125,30 @@ fn measure(executable: &Executable, kernel: &Kernel) -> Result<f64> {
     }
     let program = compile_alone(kernel, executable.target())?;
     let mut state = State::new(Arc::new(program), 1)?;
-    let (mut least, begin) = (f64::INFINITY, Instant::now());
-    for _ in 0..RUNS {
+    let mut run = || -> Result<f64> {
         let mut call = state.call();
         for (number, block) in memory.iter_mut().enumerate() {
             call.output(number, block.bytes_mut())?;
         }
         let start = Instant::now();
         call.run()?;
-        least = least.min(start.elapsed().as_nanos() as f64);
+        Ok(start.elapsed().as_nanos() as f64 / MICROSECOND)
+    };
+    let from_caches_us = least(RUNS, &mut run)?;
+    // Zeroed pages of a block may be one page that is read again and again.
+    let mut other = Block::zeroed(CACHES * executable.target().machine.l3.bytes as usize)?;
+    let from_memory_us = least(RUNS_FROM_MEMORY, || {
+        other.bytes_mut().fill(1);
+        run()
+    })?;
+    Ok(Measured { from_caches_us, from_memory_us })
+}
+
+/// The least of at most so many figures.
+fn least(most: u32, mut figure: impl FnMut() -> Result<f64>) -> Result<f64> {
+    let (mut least, begin) = (f64::INFINITY, Instant::now());
+    for _ in 0..most {
+        least = least.min(figure()?);
         if begin.elapsed().as_nanos() > ENOUGH_NS {
             break;
         }
@@ -134,18 +161,18 @@ impl fmt::Display for Candidates {
         let fits = self.rows.iter().filter(|row| row.predicted_us.is_ok()).count();
         let all = self.rows.len();
         writeln!(f, "{}: {all} points tried, {fits} fit; `*` is what runs", self.kernel)?;
-        writeln!(f, "  predicted us  measured us  point")?;
+        writeln!(f, "  predicted us  from caches  from memory  point")?;
         for row in &self.rows {
             let mark = if row.chosen { '*' } else { ' ' };
-            match (&row.predicted_us, row.measured_us) {
-                (Ok(predicted), Some(measured)) => {
-                    writeln!(f, "{mark} {predicted:12.2} {measured:12.2}  {}", row.point)?;
+            let measured = row.measured.map_or(format!("{:25}", ""), |found| {
+                format!("{:12.2} {:12.2}", found.from_caches_us, found.from_memory_us)
+            });
+            match &row.predicted_us {
+                Ok(predicted) => {
+                    writeln!(f, "{mark} {predicted:12.2} {measured}  {}", row.point)?;
                 }
-                (Ok(predicted), None) => {
-                    writeln!(f, "{mark} {predicted:12.2} {:>12}  {}", "", row.point)?;
-                }
-                (Err(reason), _) => {
-                    writeln!(f, "{mark} {:>12} {:>12}  {}: {reason}", "-", "", row.point)?;
+                Err(reason) => {
+                    writeln!(f, "{mark} {:>12} {measured}  {}: {reason}", "-", row.point)?;
                 }
             }
         }

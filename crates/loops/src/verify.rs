@@ -386,8 +386,8 @@ impl Verifier<'_> {
             return self.wrong(format!("there is no buffer {buffer}"));
         };
         let name = self.kernel.buffer_name(buffer);
-        if data.scope != Scope::Parameter(Access::Read) {
-            self.wrong(format!("{name} is no parameter that is only read"));
+        if !matches!(data.scope, Scope::Parameter(_)) {
+            self.wrong(format!("{name} is no parameter"));
         }
         if index.len() != data.shape.len() {
             let (given, wanted) = (index.len(), data.shape.len());

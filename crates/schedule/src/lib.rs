@@ -35,5 +35,5 @@ mod steps;
 pub use error::ScheduleError;
 pub use schedule::{Applied, Schedule, replay};
 pub use step::{
-    CutAt, LocalScope, ScheduleStep, Tail, Trace, parse_step, parse_trace, print_trace,
+    CutAt, LocalScope, ScheduleStep, Tail, Trace, Walk, parse_step, parse_trace, print_trace,
 };

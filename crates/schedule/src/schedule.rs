@@ -233,7 +233,8 @@ impl Schedule {
     /// # Errors
     /// When the step is not legal here.
     pub fn prefetch(&mut self, buffer: &str, bytes: u32) -> Applied {
-        self.apply(ScheduleStep::Prefetch { buffer: buffer.into(), bytes, shared: Vec::new() })
+        let shared = Vec::new();
+        self.apply(ScheduleStep::Prefetch { buffer: buffer.into(), bytes, walk: None, shared })
     }
 
     /// See [`ScheduleStep::StageRead`].
@@ -333,8 +334,8 @@ fn run(state: &mut State, step: &ScheduleStep) -> Outcome {
         }
         ScheduleStep::Merge { first, second } => steps::merge::apply(state, first, second),
         ScheduleStep::SetScope { buffer, scope } => steps::set_scope::apply(state, buffer, *scope),
-        ScheduleStep::Prefetch { buffer, bytes, shared } => {
-            steps::prefetch::apply(state, buffer, *bytes, shared)
+        ScheduleStep::Prefetch { buffer, bytes, walk, shared } => {
+            steps::prefetch::apply(state, buffer, *bytes, walk.as_ref(), shared)
         }
         ScheduleStep::StageRead { buffer, target, into, scope, order } => {
             steps::stage_read::apply(state, buffer, target, into, *scope, order)

@@ -51,6 +51,16 @@ impl From<LocalScope> for Scope {
     }
 }
 
+/// A walk through a buffer from one end to the other: turns of loops, counted together, each of
+/// which is about so many bytes further on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Walk {
+    /// The loops, outermost first.
+    pub along: Vec<String>,
+    /// Bytes from one turn to the next.
+    pub bytes: u32,
+}
+
 /// One primitive step. `target` names the loop that the step is about; new names come from the
 /// caller.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -189,12 +199,14 @@ pub enum ScheduleStep {
         /// Where to.
         scope: LocalScope,
     },
-    /// What lies further on than what is loaded of a parameter is asked for.
+    /// What lies further on than what is met of a parameter is asked for.
     Prefetch {
         /// The parameter.
         buffer: String,
         /// How many bytes further on.
         bytes: u32,
+        /// The walk through the buffer that loads follow, where these are no guide by themselves.
+        walk: Option<Walk>,
         /// Loops around the loads whose turns share the lines, outermost first: each asks for some
         /// of them. If there are none, each vector asks for its own.
         shared: Vec<String>,
@@ -325,8 +337,11 @@ impl fmt::Display for ScheduleStep {
             ScheduleStep::SetScope { buffer, scope } => {
                 write!(f, "set_scope {buffer} {}", local_scope_name(*scope))
             }
-            ScheduleStep::Prefetch { buffer, bytes, shared } => {
+            ScheduleStep::Prefetch { buffer, bytes, walk, shared } => {
                 write!(f, "prefetch {buffer} ahead {bytes}")?;
+                if let Some(Walk { along, bytes }) = walk {
+                    write!(f, " by {bytes} along [{}]", along.join(", "))?;
+                }
                 if shared.is_empty() {
                     Ok(())
                 } else {
@@ -513,11 +528,20 @@ pub fn parse_step(parser: &mut Parser) -> Parsed<ScheduleStep> {
             parser.expect_keyword("ahead")?;
             let bytes = u32::try_from(number(parser)?);
             let bytes = bytes.map_err(|_| parser.error("too far ahead"))?;
+            let walk = match parser.keyword("by") {
+                true => {
+                    let bytes = u32::try_from(number(parser)?);
+                    let bytes = bytes.map_err(|_| parser.error("too large a step"))?;
+                    parser.expect_keyword("along")?;
+                    Some(Walk { along: parser.list("[", ",", "]", name)?, bytes })
+                }
+                false => None,
+            };
             let shared = match parser.keyword("shared") {
                 true => parser.list("[", ",", "]", name)?,
                 false => Vec::new(),
             };
-            ScheduleStep::Prefetch { buffer, bytes, shared }
+            ScheduleStep::Prefetch { buffer, bytes, walk, shared }
         }
         "stage_read" => {
             let buffer = name(parser)?;

@@ -10,7 +10,9 @@ use eval::{EvaluationPrecision, KernelOptions, Order, evaluate_kernel};
 use loops::visit::walk;
 use loops::{Kernel, Scope, Stmt};
 use proptest::prelude::*;
-use schedule::{CutAt, LocalScope, Schedule, ScheduleStep, Tail, parse_trace, print_trace, replay};
+use schedule::{
+    CutAt, LocalScope, Schedule, ScheduleStep, Tail, Walk, parse_trace, print_trace, replay,
+};
 use tensor::Tensor;
 use testkit::counted;
 
@@ -199,8 +201,10 @@ fn step(kernel: &Kernel, serial: usize, choice: &[u16; 4]) -> ScheduleStep {
             1 => ScheduleStep::Flatten { buffer, axis: c as usize / 3 % 2 },
             2 => ScheduleStep::SetScope { buffer, scope },
             _ => {
+                let bytes = 64 * u32::from(b);
+                let walk = (b % 3 == 0).then(|| Walk { along: vec![pick(&loops, b)], bytes });
                 let shared = if b % 2 == 0 { vec![target] } else { Vec::new() };
-                ScheduleStep::Prefetch { buffer, bytes: 64 * u32::from(b), shared }
+                ScheduleStep::Prefetch { buffer, bytes, walk, shared }
             }
         },
         15 => ScheduleStep::Vectorise { target },

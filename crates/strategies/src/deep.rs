@@ -363,8 +363,8 @@ fn parts(
     }
     for panels in &panels {
         match cut.packs {
-            true => panels.pack(hand, &column, &around)?,
-            false => panels.prefetch(hand, &around)?,
+            true => panels.pack(hand, &column, &around, target)?,
+            false => panels.prefetch(hand, &around, target)?,
         }
     }
     Ok(instruction)

@@ -9,8 +9,10 @@
 //! caches, run by run. So the second-level cache is asked for the next panel: the tiles that meet
 //! one share its lines among them.
 
+use backend::Target;
 use loops::{Access as Use, Scope};
 use schedule::{LocalScope, ScheduleStep};
+use sym::Expr;
 
 use crate::copied::Copied;
 use crate::given::Refused;
@@ -29,6 +31,8 @@ pub(super) struct Panels {
     pub(super) bytes: i64,
     /// Bytes of an element.
     pub(super) element: i64,
+    /// Bytes of all panels; none where that is not known.
+    all: Option<i64>,
     /// How panels are copied, if they are to be wherever rows are many.
     pub(super) copied: Option<Copied>,
 }
@@ -55,10 +59,12 @@ impl Panels {
                 _ => return None,
             };
             let (buffer_name, bytes) = (buffer.name.clone(), elements * element);
+            let extents = buffer.shape.iter().map(Expr::as_constant);
+            let all = extents.product::<Option<i64>>().map(|elements| elements * element);
             let is_read = buffer.scope == Scope::Parameter(Use::Read);
             let copied = problem.copied.iter().find(|copied| copied.buffer == access.buffer);
             let copied = copied.cloned();
-            is_read.then_some(Panels { buffer: buffer_name, packed, bytes, element, copied })
+            is_read.then_some(Panels { buffer: buffer_name, packed, bytes, element, all, copied })
         };
         problem.update.loads().filter_map(of).collect()
     }
@@ -70,9 +76,10 @@ impl Panels {
         hand: &mut Hand<'_>,
         around: &str,
         tiles: &[String],
+        target: &Target,
     ) -> Result<(), Refused> {
         if self.packed {
-            return self.prefetch(hand, tiles);
+            return self.prefetch(hand, tiles, target);
         }
         let into = hand.fresh(&self.buffer, "panel");
         hand.take(ScheduleStep::StageRead {
@@ -99,20 +106,31 @@ impl Panels {
 
     /// Has the tiles that meet a panel, turns of these loops, ask for the next one. Strips are left
     /// alone: their pieces are too short to repay the requests.
-    pub(super) fn prefetch(&self, hand: &mut Hand<'_>, tiles: &[String]) -> Result<(), Refused> {
+    pub(super) fn prefetch(
+        &self,
+        hand: &mut Hand<'_>,
+        tiles: &[String],
+        target: &Target,
+    ) -> Result<(), Refused> {
         let Ok(bytes @ 1..) = u32::try_from(self.bytes) else { return Ok(()) };
         if !self.packed {
             return Ok(());
         }
         let mut ask = |shared: &[String]| {
             let (buffer, shared) = (self.buffer.clone(), shared.to_vec());
-            hand.attempt(|hand| hand.take(ScheduleStep::Prefetch { buffer, bytes, shared }))
+            hand.attempt(|hand| {
+                hand.take(ScheduleStep::Prefetch { buffer, bytes, walk: None, shared })
+            })
         };
-        // Where they cannot share its lines, each asks for all of them.
-        if tiles.is_empty() || ask(tiles).is_err() {
-            ask(&[])?;
+        if !tiles.is_empty() && ask(tiles).is_ok() {
+            return Ok(());
         }
-        Ok(())
+        // Where they cannot share its lines, each asks for all of them, but of what stays in the
+        // second-level cache.
+        match self.all.is_some_and(|all| target.machine.l2.keeps(all as f64)) {
+            true => Ok(()),
+            false => ask(&[]),
+        }
     }
 }
 

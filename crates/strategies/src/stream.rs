@@ -84,7 +84,8 @@ pub(super) fn apply(
     if streamed.rows.is_some() {
         let (buffer, bytes) = (streamed.operand.clone(), streamed.further);
         let bytes = u32::try_from(bytes).map_err(|_| "its rows lie too far apart")?;
-        hand.take(ScheduleStep::Prefetch { buffer, bytes, shared: Vec::new() })?;
+        let shared = Vec::new();
+        hand.take(ScheduleStep::Prefetch { buffer, bytes, walk: None, shared })?;
     }
     let Streamed { vector, terms, block, .. } = streamed;
     let along = &problem.axes[*vector].last.name;

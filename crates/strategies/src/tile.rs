@@ -269,7 +269,7 @@ fn emit(
         }
         _ => shared,
     };
-    let shared = copy_panels(hand, problem, choice, &parts, &around, shared)?;
+    let shared = copy_panels(hand, problem, choice, (&parts, &around), shared, target)?;
     Ok(Emitted { shared, around, instruction: remark })
 }
 
@@ -285,9 +285,9 @@ fn copy_panels(
     hand: &mut Hand<'_>,
     problem: &Problem,
     choice: &Choice,
-    parts: &Parts,
-    around: &[String],
+    (parts, around): (&Parts, &[String]),
     mut shared: Vec<String>,
+    target: &Target,
 ) -> Result<Vec<String>, Refused> {
     let along = problem.axes[choice.vector].update.as_ref().filter(|_| !problem.copied.is_empty());
     let (Some(along), Some(column)) = (along, &parts.column) else {
@@ -298,7 +298,7 @@ fn copy_panels(
     };
     let panels = Panels::of(hand, problem, along, choice.width);
     for own in panels.iter().filter(|panels| panels.copied.is_some()) {
-        own.pack(hand, column, around)?;
+        own.pack(hand, column, around, target)?;
     }
     let upto = shared.iter().position(|name| name == column);
     shared.truncate(upto.map_or(shared.len(), |upto| upto + 1));
@@ -327,7 +327,7 @@ fn prefetch(
     panels
         .iter()
         .filter(|panels| panels.bytes <= most)
-        .try_for_each(|own| own.prefetch(hand, around))
+        .try_for_each(|own| own.prefetch(hand, around, target))
 }
 
 fn split(hand: &mut Hand<'_>, problem: &Problem, choice: &Choice) -> Result<Parts, Refused> {

@@ -1,4 +1,4 @@
-//! Prefetch: what lies further on than what is loaded of a parameter is asked for.
+//! Prefetch: what lies further on than what is met of a parameter is asked for.
 //!
 //! ```text
 //! for k < 768 { for j < 32 vector { .. %panel[0, k, j] .. } }
@@ -31,24 +31,43 @@
 //! } }
 //! ```
 //!
+//! Where loads jump among rows of an image, as those of windows do, no load is a guide to what comes
+//! next, but the loops around may walk the buffer from one end to the other. Then each of their
+//! turns, counted together, asks for its part of the walk, which loops inside of them share.
+//!
+//! ```text
+//! for y < 56 { for x < 14 { for c < 4 { .. %image[2 * y + .., 8 * x + .., 16 * c + ..] .. } } }
+//! ```
+//!
+//! `prefetch image ahead 90112 by 512 along [y, x] shared [c]`
+//!
+//! ```text
+//! for y < 56 { for x < 14 { for c < 4 {
+//!   prefetch %image[0, 0, 1792 * y + 128 * x + 32 * c + 22528]
+//!   prefetch %image[0, 0, 1792 * y + 128 * x + 32 * c + 22544]
+//!   .. %image[2 * y + .., 8 * x + .., 16 * c + ..] ..
+//! } } }
+//! ```
+//!
 //! A hint to the back end: the meaning stays the same, and so do all bits. Worth it where a part of
 //! an operand is met many times before the next part is met at all, as hardware that follows
 //! streams of addresses then sees none.
 //!
-//! Legal: the buffer is a parameter that is only read, and its last axis dense. Vector loops load
+//! Legal: the buffer is a parameter, and its last axis dense. Vector loops load
 //! of it, each lane an element of its own; or the buffer is dense, and of loops that share the
 //! innermost one holds loads that move by a constant number of bytes, which is no more than so
-//! many turns can ask for.
+//! many turns can ask for; or the loops of a walk have constant extents and hold loads.
 
 use std::collections::BTreeSet;
 
 use loops::visit::{Effect, bound_symbols, own_references, walk};
-use loops::{Access, Buffer, BufferId, Kernel, LoopKind, Scope, Stmt};
+use loops::{Buffer, BufferId, Kernel, LoopKind, Scope, Stmt};
 use sym::{Expr, SymbolId};
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::{Descent, Site, block, block_mut, find_buffer, find_loop, loop_at};
 use crate::state::{Form, State};
+use crate::step::Walk;
 
 /// Bytes of a line of the caches, on all machines that prefetch.
 const LINE: i64 = 64;
@@ -56,14 +75,20 @@ const LINE: i64 = 64;
 /// Lines that one turn asks for at most: more would hold up what it computes.
 const MOST_LINES: i64 = 16;
 
-pub(crate) fn apply(state: &mut State, buffer: &str, bytes: u32, shared: &[String]) -> Outcome {
+pub(crate) fn apply(
+    state: &mut State,
+    buffer: &str,
+    bytes: u32,
+    walk: Option<&Walk>,
+    shared: &[String],
+) -> Outcome {
     let id = find_buffer(&state.kernel, buffer)?;
     let found = &state.kernel.buffers[id];
-    if found.scope != Scope::Parameter(Access::Read) {
-        return Err(Refusal::at_buffer(buffer, "only a parameter that is read is prefetched"));
+    if !matches!(found.scope, Scope::Parameter(_)) {
+        return Err(Refusal::at_buffer(buffer, "only a parameter is prefetched"));
     }
     let element = element_bytes(found).map_err(|reason| Refusal::at_buffer(buffer, reason))?;
-    if shared.is_empty() {
+    if shared.is_empty() && walk.is_none() {
         let further = Further { buffer: id, elements: i64::from(bytes) / element };
         if !further.ask(&mut state.kernel.body, None) {
             return Err(Refusal::at_buffer(buffer, "no vector is loaded of it"));
@@ -71,11 +96,18 @@ pub(crate) fn apply(state: &mut State, buffer: &str, bytes: u32, shared: &[Strin
         state.form = Form::Written;
         return Ok(());
     }
-    let loops = shared.iter().map(|name| find_loop(&state.kernel, name));
+    let along = walk.map_or(&[][..], |walk| &walk.along);
+    let loops = along.iter().chain(shared).map(|name| find_loop(&state.kernel, name));
     let mut loops = loops.collect::<Outcome<Vec<Site>>>()?;
     let kernel = &state.kernel;
-    let (body, asked) = requests(kernel, (id, element), i64::from(bytes), &loops)
-        .map_err(|reason| Refusal::at_buffer(buffer, reason))?;
+    let asked = match walk {
+        Some(walk) => {
+            let (outer, inner) = loops.split_at(walk.along.len());
+            walked(kernel, (id, element), [bytes, walk.bytes].map(i64::from), outer, inner)
+        }
+        None => requests(kernel, (id, element), i64::from(bytes), &loops),
+    };
+    let (body, asked) = asked.map_err(|reason| Refusal::at_buffer(buffer, reason))?;
     block_mut(&mut state.kernel, &body).splice(0..0, asked);
     if let Some(innermost) = loops.pop() {
         state.has_written(innermost);
@@ -165,8 +197,7 @@ fn requests(
 ) -> Result<(Vec<Descent>, Vec<Stmt>), &'static str> {
     let innermost = loops.last().ok_or("no loop shares its lines")?;
     let (mut body, mut turns) = (innermost.body(), None);
-    let nested = loops.windows(2).all(|pair| pair[1].block.starts_with(&pair[0].body()));
-    if !nested {
+    if !hold_each_other(loops) {
         return Err("the loops that share its lines do not hold each other");
     }
     // Down to the innermost loop that is run turn by turn.
@@ -188,28 +219,82 @@ fn requests(
     let moved = turns.and_then(|turn| moved(data, &index, turn));
     let moved = moved.and_then(|count| count.checked_mul(element));
     let stretch = moved.filter(|moved| *moved > 0).ok_or("its loads move by no known distance")?;
-    let extents = loops.iter().map(|site| loop_at(kernel, site).extent.as_constant());
-    let extents: Option<Vec<i64>> = extents.collect();
-    let extents = extents.ok_or("how many turns share its lines is not known")?;
+    let (number, turns) =
+        turn(kernel, loops).ok_or("how many turns share its lines is not known")?;
     let lines = pieces(stretch, LINE);
-    let turns = extents.iter().fold(1, |turns: i64, extent| turns.saturating_mul(*extent));
-    let sharing = turns.clamp(1, lines);
-    let (mut number, mut inner) = (Expr::ZERO, 1_i64);
-    for (site, extent) in loops.iter().zip(&extents).rev() {
-        number = number + Expr::symbol(loop_at(kernel, site).variable) * inner;
-        inner = inner.saturating_mul(*extent);
+    let each = pieces(lines, turns.clamp(1, lines));
+    let own = number.modulo(&Expr::constant(pieces(lines, each))) * (each * LINE / element);
+    let last = index.pop().ok_or("it is one element")?;
+    Ok((body, lines_from((id, element), &index, &(last + own + bytes / element), each)?))
+}
+
+/// The block in which the innermost loop asks, and its requests: for lines of the part that begins
+/// so many bytes behind the place where the turn of the walk is, the next turn being so many bytes
+/// further on. Loops inside of those of the walk share them.
+fn walked(
+    kernel: &Kernel,
+    (id, element): (BufferId, i64),
+    [ahead, part]: [i64; 2],
+    along: &[Site],
+    shared: &[Site],
+) -> Result<(Vec<Descent>, Vec<Stmt>), &'static str> {
+    let loops = [along, shared].concat();
+    let innermost = loops.last().filter(|_| !along.is_empty()).ok_or("no loop walks it")?;
+    if !hold_each_other(&loops) {
+        return Err("the loops that walk it and share its lines do not hold each other");
     }
-    let each = pieces(lines, sharing);
-    if each > MOST_LINES {
+    if part == 0 || part % element != 0 || ahead % element != 0 {
+        return Err("the walk is not by whole elements");
+    }
+    let body = innermost.body();
+    first_index(block(kernel, &body), id).ok_or("nothing is loaded of it there")?;
+    let [place, own] = [along, shared].map(|loops| turn(kernel, loops));
+    let ((place, _), (own, turns)) =
+        place.zip(own).ok_or("how many turns walk it and share its lines is not known")?;
+    let lines = pieces(part, LINE);
+    let each = pieces(lines, turns.clamp(1, lines));
+    // Those that share the lines of a part may be somewhat more than there are lines.
+    let own = match turns * each >= 2 * lines {
+        true => own.modulo(&Expr::constant(pieces(lines, each))),
+        false => own,
+    };
+    let first = (place * part + own * (each * LINE) + ahead).floor_div(&Expr::constant(element));
+    let index = vec![Expr::ZERO; kernel.buffers[id].shape.len().saturating_sub(1)];
+    Ok((body, lines_from((id, element), &index, &first, each)?))
+}
+
+/// Whether each loop is inside of the one before.
+fn hold_each_other(loops: &[Site]) -> bool {
+    loops.windows(2).all(|pair| pair[1].block.starts_with(&pair[0].body()))
+}
+
+/// The number of a turn of loops around each other, all counted together, and how many turns there
+/// are; none if that is not known.
+fn turn(kernel: &Kernel, loops: &[Site]) -> Option<(Expr, i64)> {
+    let (mut number, mut turns) = (Expr::ZERO, 1_i64);
+    for site in loops.iter().rev() {
+        let found = loop_at(kernel, site);
+        number = number + Expr::symbol(found.variable) * turns;
+        turns = turns.checked_mul(found.extent.as_constant()?)?;
+    }
+    Some((number, turns))
+}
+
+/// Requests for so many lines from an element on.
+fn lines_from(
+    (buffer, element): (BufferId, i64),
+    index: &[Expr],
+    first: &Expr,
+    count: i64,
+) -> Result<Vec<Stmt>, &'static str> {
+    if count > MOST_LINES {
         return Err("a turn meets too many lines for those that share them");
     }
-    let own = number.modulo(&Expr::constant(pieces(lines, each))) * (each * LINE / element);
-    let Some(last) = index.pop() else { return Err("it is one element") };
-    let requests = (0..each).map(|line| {
-        let here = &last + &own + (bytes + line * LINE) / element;
-        Stmt::Prefetch { buffer: id, index: [index.clone(), vec![here]].concat() }
-    });
-    Ok((body, requests.collect()))
+    let request = |line: i64| {
+        let here = first + line * LINE / element;
+        Stmt::Prefetch { buffer, index: [index.to_vec(), vec![here]].concat() }
+    };
+    Ok((0..count).map(request).collect())
 }
 
 /// How many pieces of `b` cover `a`, both positive.

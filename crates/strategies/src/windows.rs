@@ -1,0 +1,246 @@
+//! Asking in time for rows that windows bring, where an operand is more than a core's own caches
+//! keep.
+//!
+//! Tiles of a window's results read a few points of several rows, channel by channel, so that the
+//! lines which are met one after the other lie apart: hardware that follows streams of addresses
+//! sees none. While other kernels and other processes have the last-level cache, such an operand
+//! comes from memory at a third of the speed of a stream. But the loops around walk it from one end
+//! to the other, and each of their turns can ask for what later ones meet.
+
+use backend::Target;
+use loops::visit::own_references;
+use loops::{BufferId, Kernel, Loop, LoopKind, Stmt};
+use schedule::{Schedule, ScheduleStep, Walk};
+use smallvec::SmallVec;
+use sym::{Expr, SymbolId};
+
+/// Turns at which it is asked where the loads are.
+const SAMPLES: i64 = 32;
+
+/// Bytes from the first to the last that an innermost turn meets, from which on it jumps: hardware
+/// follows what lies closer.
+const JUMPS: i64 = 1024;
+
+/// Bytes from which on memory has what is asked for before it is met.
+const IN_TIME: i64 = 4096;
+
+/// Lines that a turn asks for, as far as there are loops to share them.
+const LINES: i64 = 8;
+
+/// Prefetches what loops will meet, in a kernel whose loops are as they stay.
+pub(super) fn ask_ahead(schedule: &mut Schedule, target: &Target) {
+    if target.machine.is_serial() {
+        return;
+    }
+    let asks = |step: &ScheduleStep, name: &str| match step {
+        ScheduleStep::Prefetch { buffer, .. } => buffer == name,
+        _ => false,
+    };
+    let mut left = target.machine.l2.bytes as i64 / 2;
+    for id in schedule.kernel().parameters.clone() {
+        let kernel = schedule.kernel();
+        let name = &kernel.buffers[id].name;
+        if schedule.trace().iter().any(|step| asks(step, name)) {
+            continue;
+        }
+        if let Some((step, bytes)) = walk_through(kernel, id, left, target)
+            && schedule.apply(step).is_ok()
+        {
+            left -= bytes;
+        }
+    }
+}
+
+/// A load, and the loops around it that are inside of those of a walk, with their extents.
+struct Load<'a> {
+    index: &'a [Expr],
+    inner: SmallVec<[(SymbolId, i64); 6]>,
+}
+
+/// How loops walk a buffer, and the step that asks for what they will meet.
+fn walk_through(
+    kernel: &Kernel,
+    id: BufferId,
+    left: i64,
+    target: &Target,
+) -> Option<(ScheduleStep, i64)> {
+    let buffer = &kernel.buffers[id];
+    let shape: Option<SmallVec<[i64; 6]>> = buffer.shape.iter().map(Expr::as_constant).collect();
+    let (shape, element) = (shape?, i64::from(buffer.dtype.bits()) / 8);
+    let bytes = shape.iter().product::<i64>() * element;
+    let machine = &target.machine;
+    if bytes as u64 <= machine.l2.bytes || element == 0 {
+        return None;
+    }
+    let strides = match &buffer.strides {
+        Some(strides) => strides.iter().map(Expr::as_constant).collect::<Option<_>>()?,
+        None => dense(&shape),
+    };
+    let (chain, inside) = around(kernel, id);
+    let extents: Option<SmallVec<[i64; 6]>> =
+        chain.iter().map(|found| found.extent.as_constant()).collect();
+    let extents = extents?;
+    let met_by = |depth: usize| {
+        let block = chain.get(depth).map_or(inside, |_| &chain[depth - 1].body);
+        let mut loads = Vec::new();
+        collect(block, id, &mut SmallVec::new(), &mut loads)?;
+        let place = Place { along: &chain[..depth], extents: &extents[..depth], strides: &strides };
+        met(&place, &loads, extents[..depth].iter().product())
+    };
+    if met_by(chain.len())?.least * element < JUMPS {
+        return None;
+    }
+    for depth in 1..=chain.len() {
+        if extents[..depth].iter().all(|extent| *extent == 1) {
+            continue;
+        }
+        let Met { part, before, behind, .. } = met_by(depth)?;
+        let [part, before, behind] = [part, before, behind].map(|by| by * element);
+        if part < machine.line_bytes {
+            return None;
+        }
+        let ahead = behind + part.max(IN_TIME);
+        if ahead + before > left {
+            continue;
+        }
+        let mut inner = depth;
+        let lines = |inner: usize| {
+            let turns = extents[depth..inner].iter().product::<i64>();
+            part / (machine.line_bytes * turns)
+        };
+        while inner < chain.len() && lines(inner) > LINES {
+            inner += 1;
+        }
+        let name = |found: &&Loop| kernel.symbols[found.variable].name.clone();
+        let [along, shared] =
+            [&chain[..depth], &chain[depth..inner]].map(|loops| loops.iter().map(name).collect());
+        let step = ScheduleStep::Prefetch {
+            buffer: buffer.name.clone(),
+            bytes: u32::try_from(ahead).ok()?,
+            walk: Some(Walk { along, bytes: u32::try_from(part).ok()? }),
+            shared,
+        };
+        return Some((step, ahead + before));
+    }
+    None
+}
+
+/// The strides of a shape whose elements lie side by side.
+fn dense(shape: &[i64]) -> SmallVec<[i64; 6]> {
+    let inside = |at: usize| shape[at + 1..].iter().product();
+    (0..shape.len()).map(inside).collect()
+}
+
+/// The loops that are run turn by turn around all loads of a buffer, outermost first, and the body
+/// of the last one.
+fn around(kernel: &Kernel, id: BufferId) -> (Vec<&Loop>, &[Stmt]) {
+    let (mut chain, mut block): (Vec<&Loop>, _) = (Vec::new(), &kernel.body[..]);
+    loop {
+        let mut holding = block.iter().filter(|stmt| loads_of(stmt, id));
+        match (holding.next(), holding.next()) {
+            (Some(Stmt::For(inner)), None)
+                if matches!(inner.kind, LoopKind::Serial | LoopKind::Parallel) =>
+            {
+                chain.push(inner);
+                block = &inner.body;
+            }
+            _ => return (chain, block),
+        }
+    }
+}
+
+fn loads_of(stmt: &Stmt, id: BufferId) -> bool {
+    let mut found = false;
+    own_references(stmt, &mut |reference| found |= reference.buffer == id);
+    found || stmt.blocks().any(|block| block.iter().any(|stmt| loads_of(stmt, id)))
+}
+
+/// All loads of a buffer in a block; none if the extent of a loop around one is not known.
+fn collect<'a>(
+    block: &'a [Stmt],
+    id: BufferId,
+    inner: &mut SmallVec<[(SymbolId, i64); 6]>,
+    loads: &mut Vec<Load<'a>>,
+) -> Option<()> {
+    for stmt in block {
+        own_references(stmt, &mut |reference| {
+            if reference.buffer == id {
+                loads.push(Load { index: reference.index, inner: inner.clone() });
+            }
+        });
+        match stmt {
+            Stmt::For(found) => {
+                inner.push((found.variable, found.extent.as_constant()?));
+                collect(&found.body, id, inner, loads)?;
+                inner.pop();
+            }
+            _ => stmt.blocks().try_for_each(|block| collect(block, id, inner, loads))?,
+        }
+    }
+    Some(())
+}
+
+/// Where loads are in the turns of loops.
+struct Place<'a> {
+    along: &'a [&'a Loop],
+    extents: &'a [i64],
+    strides: &'a [i64],
+}
+
+impl Place<'_> {
+    /// The element that a load meets in a turn of the loops, counted together, in the first or the
+    /// last turn of those inside; none where values are asked for it.
+    fn of(&self, load: &Load<'_>, mut turn: i64, last: bool) -> Option<i64> {
+        let mut values: SmallVec<[(SymbolId, i64); 12]> = SmallVec::new();
+        for (found, extent) in self.along.iter().zip(self.extents).rev() {
+            values.push((found.variable, turn % extent));
+            turn /= extent;
+        }
+        let inner =
+            |(symbol, extent): &(SymbolId, i64)| (*symbol, if last { extent - 1 } else { 0 });
+        values.extend(load.inner.iter().map(inner));
+        let value = |symbol: SymbolId| {
+            values.iter().find(|(own, _)| *own == symbol).map(|(_, value)| *value)
+        };
+        let mut place = 0;
+        for (index, stride) in load.index.iter().zip(self.strides) {
+            place += index.evaluate(&value)? * stride;
+        }
+        Some(place)
+    }
+}
+
+/// What the turns of loops meet of a buffer, in elements.
+struct Met {
+    /// By how many a turn is further on than the one before, on average.
+    part: i64,
+    /// How many at most lie before a walk of such parts, from the first turn's first element on.
+    before: i64,
+    /// How many at most lie behind it.
+    behind: i64,
+    /// The least that lies between the first and the last that a turn meets.
+    least: i64,
+}
+
+fn met(place: &Place<'_>, loads: &[Load<'_>], turns: i64) -> Option<Met> {
+    // Of many loads the first and the last are enough, which are the same in all turns.
+    let ends = |last: bool| {
+        let of = |load: &Load<'_>| place.of(load, turns / 2, last);
+        let places: Option<Vec<i64>> = loads.iter().map(of).collect();
+        places.map(|places| places.into_iter().enumerate().map(|(at, place)| (place, at)))
+    };
+    let first = &loads[ends(false)?.min()?.1];
+    let last = &loads[ends(true)?.max()?.1];
+    let begin = place.of(first, 0, false)?;
+    let part = (place.of(first, turns - 1, false)? - begin) / (turns - 1).max(1);
+    let mut met = Met { part, before: 0, behind: 0, least: i64::MAX };
+    for sample in 0..=SAMPLES {
+        let turn = sample * (turns - 1) / SAMPLES;
+        let [from, to] = [place.of(first, turn, false)?, place.of(last, turn, true)?];
+        let walked = begin + turn * part;
+        met.before = met.before.max(walked - from);
+        met.behind = met.behind.max(to - walked);
+        met.least = met.least.min(to - from);
+    }
+    Some(met)
+}
