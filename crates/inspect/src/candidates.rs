@@ -43,12 +43,12 @@ pub struct CandidateRow {
     /// What the cost model expects of one thread, in microseconds, or why the point does not fit.
     pub predicted_us: std::result::Result<f64, String>,
     /// What one thread took.
-    pub measured: Option<Measured>,
+    pub measured: Option<MeasuredRun>,
 }
 
 /// Microseconds of the shortest of some runs on one thread.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured {
+pub struct MeasuredRun {
     /// The data being in the caches that hold them.
     pub from_caches_us: f64,
     /// The data being in memory alone, where other kernels and other processes have driven them.
@@ -109,7 +109,7 @@ fn unknown(kernel: &str, names: &[&str]) -> Diagnostic {
 }
 
 /// What a kernel takes. Integers are zeros, so that they are indices into anything.
-fn measure(executable: &Executable, kernel: &Kernel) -> Result<Measured> {
+fn measure(executable: &Executable, kernel: &Kernel) -> Result<MeasuredRun> {
     let mut memory = Vec::new();
     for id in &kernel.parameters {
         let buffer = &kernel.buffers[*id];
@@ -141,7 +141,7 @@ fn measure(executable: &Executable, kernel: &Kernel) -> Result<Measured> {
         other.bytes_mut().fill(1);
         run()
     })?;
-    Ok(Measured { from_caches_us, from_memory_us })
+    Ok(MeasuredRun { from_caches_us, from_memory_us })
 }
 
 /// The least of at most so many figures.

@@ -39,7 +39,7 @@ mod structure;
 mod sums;
 mod tile;
 mod vectors;
-mod windows;
+mod walks;
 
 pub use cost::{Cost, WholeRun};
 pub use naive::{Naive, Nest, Producer, ProducerKind, WORTH_CODE};

@@ -17,7 +17,7 @@ use crate::hand::Hand;
 use crate::naive::{Naive, ProducerKind};
 use crate::point::Point;
 use crate::roofline::Roofline;
-use crate::{across, ahead, blocks, borders, dots, inner, lines, map, plain, rows, tile, windows};
+use crate::{across, ahead, blocks, borders, dots, inner, lines, map, plain, rows, tile, walks};
 
 /// What may be asked of strategies.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -216,7 +216,7 @@ fn attempt(
     }
     hoist(&mut schedule).map_err(|error| error.message)?;
     ahead::streams(&mut schedule, given, target);
-    windows::ask_ahead(&mut schedule, target);
+    walks::ask_ahead(&mut schedule, target);
     verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
     check_instructions(schedule.kernel(), target)?;
     Ok(finish(schedule, format!("{}: {remark}", sketch.name), target))

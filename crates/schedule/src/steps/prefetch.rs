@@ -31,9 +31,9 @@
 //! } }
 //! ```
 //!
-//! Where loads jump among rows of an image, as those of windows do, no load is a guide to what comes
-//! next, but the loops around may walk the buffer from one end to the other. Then each of their
-//! turns, counted together, asks for its part of the walk, which loops inside of them share.
+//! Where loads jump among rows of an image, as those of windows do, no load is a guide to what
+//! comes next, but the loops around may walk the buffer from one end to the other. Then each of
+//! their turns, counted together, asks for its part of the walk, which loops inside of them share.
 //!
 //! ```text
 //! for y < 56 { for x < 14 { for c < 4 { .. %image[2 * y + .., 8 * x + .., 16 * c + ..] .. } } }

@@ -1,11 +1,12 @@
-//! Asking in time for rows that windows bring, where an operand is more than a core's own caches
+//! Asking in time for what loops meet as they walk a buffer that the second-level cache does not
 //! keep.
 //!
-//! Tiles of a window's results read a few points of several rows, channel by channel, so that the
-//! lines which are met one after the other lie apart: hardware that follows streams of addresses
-//! sees none. While other kernels and other processes have the last-level cache, such an operand
-//! comes from memory at a third of the speed of a stream. But the loops around walk it from one end
-//! to the other, and each of their turns can ask for what later ones meet.
+//! Tiles read a few points of several rows, or write them, so that the lines which are met one
+//! after the other lie apart: hardware that follows streams of addresses sees none, and memory, to
+//! which other kernels and other processes have driven the buffer, serves a third of what it serves
+//! of a stream. But the loops around, all their turns counted together, often walk the buffer from
+//! one end to the other, so each turn can ask for its part of what later ones meet. Where that is
+//! follows from where the accesses are in some of the turns.
 
 use backend::Target;
 use loops::visit::own_references;
@@ -14,8 +15,8 @@ use schedule::{Schedule, ScheduleStep, Walk};
 use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
 
-/// Turns at which it is asked where the loads are.
-const SAMPLES: i64 = 32;
+/// Turns at which it is asked where accesses are.
+const SAMPLES: i64 = 13;
 
 /// Bytes from the first to the last that an innermost turn meets, from which on it jumps: hardware
 /// follows what lies closer.
@@ -51,13 +52,14 @@ pub(super) fn ask_ahead(schedule: &mut Schedule, target: &Target) {
     }
 }
 
-/// A load, and the loops around it that are inside of those of a walk, with their extents.
-struct Load<'a> {
+/// An access, and the loops around it that are inside of those of a walk, with their extents.
+struct Access<'a> {
     index: &'a [Expr],
     inner: SmallVec<[(SymbolId, i64); 6]>,
 }
 
-/// How loops walk a buffer, and the step that asks for what they will meet.
+/// The step that asks for what loops will meet of a buffer, if they walk it, and how many bytes lie
+/// between what is asked for and what is still met, which is no more than is left of a cache.
 fn walk_through(
     kernel: &Kernel,
     id: BufferId,
@@ -80,22 +82,22 @@ fn walk_through(
     let extents: Option<SmallVec<[i64; 6]>> =
         chain.iter().map(|found| found.extent.as_constant()).collect();
     let extents = extents?;
-    let met_by = |depth: usize| {
+    let met_by = |depth: usize, samples: i64| {
         let block = chain.get(depth).map_or(inside, |_| &chain[depth - 1].body);
-        let mut loads = Vec::new();
-        collect(block, id, &mut SmallVec::new(), &mut loads)?;
+        let mut accesses = Vec::new();
+        collect(block, id, &mut SmallVec::new(), &mut accesses)?;
         let place = Place { along: &chain[..depth], extents: &extents[..depth], strides: &strides };
-        met(&place, &loads, extents[..depth].iter().product())
+        met(&place, &accesses, extents[..depth].iter().product(), samples)
     };
-    if met_by(chain.len())?.least * element < JUMPS {
+    if met_by(chain.len(), 1)?.least * element < JUMPS {
         return None;
     }
     for depth in 1..=chain.len() {
         if extents[..depth].iter().all(|extent| *extent == 1) {
             continue;
         }
-        let Met { part, before, behind, .. } = met_by(depth)?;
-        let [part, before, behind] = [part, before, behind].map(|by| by * element);
+        let Met { begin, part, before, behind, .. } = met_by(depth, SAMPLES)?;
+        let [begin, part, before, behind] = [begin, part, before, behind].map(|by| by * element);
         if part < machine.line_bytes {
             return None;
         }
@@ -116,7 +118,7 @@ fn walk_through(
             [&chain[..depth], &chain[depth..inner]].map(|loops| loops.iter().map(name).collect());
         let step = ScheduleStep::Prefetch {
             buffer: buffer.name.clone(),
-            bytes: u32::try_from(ahead).ok()?,
+            bytes: u32::try_from(begin + ahead).ok()?,
             walk: Some(Walk { along, bytes: u32::try_from(part).ok()? }),
             shared,
         };
@@ -131,12 +133,12 @@ fn dense(shape: &[i64]) -> SmallVec<[i64; 6]> {
     (0..shape.len()).map(inside).collect()
 }
 
-/// The loops that are run turn by turn around all loads of a buffer, outermost first, and the body
+/// The loops that are run turn by turn around all accesses to a buffer, outermost first, and the body
 /// of the last one.
 fn around(kernel: &Kernel, id: BufferId) -> (Vec<&Loop>, &[Stmt]) {
     let (mut chain, mut block): (Vec<&Loop>, _) = (Vec::new(), &kernel.body[..]);
     loop {
-        let mut holding = block.iter().filter(|stmt| loads_of(stmt, id));
+        let mut holding = block.iter().filter(|stmt| meets(stmt, id));
         match (holding.next(), holding.next()) {
             (Some(Stmt::For(inner)), None)
                 if matches!(inner.kind, LoopKind::Serial | LoopKind::Parallel) =>
@@ -149,38 +151,38 @@ fn around(kernel: &Kernel, id: BufferId) -> (Vec<&Loop>, &[Stmt]) {
     }
 }
 
-fn loads_of(stmt: &Stmt, id: BufferId) -> bool {
+fn meets(stmt: &Stmt, id: BufferId) -> bool {
     let mut found = false;
     own_references(stmt, &mut |reference| found |= reference.buffer == id);
-    found || stmt.blocks().any(|block| block.iter().any(|stmt| loads_of(stmt, id)))
+    found || stmt.blocks().any(|block| block.iter().any(|stmt| meets(stmt, id)))
 }
 
-/// All loads of a buffer in a block; none if the extent of a loop around one is not known.
+/// All accesses to a buffer in a block; none if the extent of a loop around one is not known.
 fn collect<'a>(
     block: &'a [Stmt],
     id: BufferId,
     inner: &mut SmallVec<[(SymbolId, i64); 6]>,
-    loads: &mut Vec<Load<'a>>,
+    accesses: &mut Vec<Access<'a>>,
 ) -> Option<()> {
     for stmt in block {
         own_references(stmt, &mut |reference| {
             if reference.buffer == id {
-                loads.push(Load { index: reference.index, inner: inner.clone() });
+                accesses.push(Access { index: reference.index, inner: inner.clone() });
             }
         });
         match stmt {
             Stmt::For(found) => {
                 inner.push((found.variable, found.extent.as_constant()?));
-                collect(&found.body, id, inner, loads)?;
+                collect(&found.body, id, inner, accesses)?;
                 inner.pop();
             }
-            _ => stmt.blocks().try_for_each(|block| collect(block, id, inner, loads))?,
+            _ => stmt.blocks().try_for_each(|block| collect(block, id, inner, accesses))?,
         }
     }
     Some(())
 }
 
-/// Where loads are in the turns of loops.
+/// Where accesses are in the turns of loops.
 struct Place<'a> {
     along: &'a [&'a Loop],
     extents: &'a [i64],
@@ -188,9 +190,9 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The element that a load meets in a turn of the loops, counted together, in the first or the
+    /// The element that an access meets in a turn of the loops, counted together, in the first or the
     /// last turn of those inside; none where values are asked for it.
-    fn of(&self, load: &Load<'_>, mut turn: i64, last: bool) -> Option<i64> {
+    fn of(&self, access: &Access<'_>, mut turn: i64, last: bool) -> Option<i64> {
         let mut values: SmallVec<[(SymbolId, i64); 12]> = SmallVec::new();
         for (found, extent) in self.along.iter().zip(self.extents).rev() {
             values.push((found.variable, turn % extent));
@@ -198,12 +200,12 @@ impl Place<'_> {
         }
         let inner =
             |(symbol, extent): &(SymbolId, i64)| (*symbol, if last { extent - 1 } else { 0 });
-        values.extend(load.inner.iter().map(inner));
+        values.extend(access.inner.iter().map(inner));
         let value = |symbol: SymbolId| {
             values.iter().find(|(own, _)| *own == symbol).map(|(_, value)| *value)
         };
         let mut place = 0;
-        for (index, stride) in load.index.iter().zip(self.strides) {
+        for (index, stride) in access.index.iter().zip(self.strides) {
             place += index.evaluate(&value)? * stride;
         }
         Some(place)
@@ -212,9 +214,11 @@ impl Place<'_> {
 
 /// What the turns of loops meet of a buffer, in elements.
 struct Met {
+    /// Where the first turn begins.
+    begin: i64,
     /// By how many a turn is further on than the one before, on average.
     part: i64,
-    /// How many at most lie before a walk of such parts, from the first turn's first element on.
+    /// How many at most lie before a walk of such parts from there.
     before: i64,
     /// How many at most lie behind it.
     behind: i64,
@@ -222,20 +226,20 @@ struct Met {
     least: i64,
 }
 
-fn met(place: &Place<'_>, loads: &[Load<'_>], turns: i64) -> Option<Met> {
-    // Of many loads the first and the last are enough, which are the same in all turns.
+fn met(place: &Place<'_>, accesses: &[Access<'_>], turns: i64, samples: i64) -> Option<Met> {
+    // Of many the first and the last are enough, which are the same in all turns.
     let ends = |last: bool| {
-        let of = |load: &Load<'_>| place.of(load, turns / 2, last);
-        let places: Option<Vec<i64>> = loads.iter().map(of).collect();
+        let of = |access: &Access<'_>| place.of(access, turns / 2, last);
+        let places: Option<Vec<i64>> = accesses.iter().map(of).collect();
         places.map(|places| places.into_iter().enumerate().map(|(at, place)| (place, at)))
     };
-    let first = &loads[ends(false)?.min()?.1];
-    let last = &loads[ends(true)?.max()?.1];
+    let first = &accesses[ends(false)?.min()?.1];
+    let last = &accesses[ends(true)?.max()?.1];
     let begin = place.of(first, 0, false)?;
     let part = (place.of(first, turns - 1, false)? - begin) / (turns - 1).max(1);
-    let mut met = Met { part, before: 0, behind: 0, least: i64::MAX };
-    for sample in 0..=SAMPLES {
-        let turn = sample * (turns - 1) / SAMPLES;
+    let mut met = Met { begin, part, before: 0, behind: 0, least: i64::MAX };
+    for sample in 0..=samples {
+        let turn = sample * (turns - 1) / samples;
         let [from, to] = [place.of(first, turn, false)?, place.of(last, turn, true)?];
         let walked = begin + turn * part;
         met.before = met.before.max(walked - from);
