@@ -112,8 +112,8 @@ fn random_point(kernel: &Kernel, random: &mut Generator) -> Point {
 fn names_of_loops(kernel: &Kernel) -> Vec<String> {
     let mut names = Vec::new();
     loops::visit::walk(&kernel.body, &mut |stmt| {
-        if let loops::Stmt::Loop(found) = stmt {
-            names.push(kernel.symbols[found.symbol].name.clone());
+        if let loops::Stmt::For(found) = stmt {
+            names.push(kernel.symbols[found.variable].name.clone());
         }
     });
     names
