@@ -240,7 +240,10 @@ def raced(model, batch, given):
     if "tilewright" in known and len(known) > 1:
         best = [min(v["ms"] for w, v in t.items() if w != "tilewright") for t in rounds]
         ours = [times["tilewright"]["ms"] for times in rounds]
-        row["ratio"] = statistics.median(peer / own for peer, own in zip(best, ours))
+        ratios = [peer / own for peer, own in zip(best, ours) if peer > 0]
+        if ratios:
+            # Else the call of an identity took longer than the peer's.
+            row["ratio"] = statistics.median(ratios)
         row["compile_ms"] = statistics.median(t["tilewright"]["compile_ms"] for t in rounds)
     print(f"{row}", file=sys.stderr)
     return row

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use backend::Target;
 use loops::Kernel;
 use runtime::State;
-use strategies::{Point, Scheduled};
+use strategies::{Candidate, Point, Scheduled};
 use support::{DEEP, KERNELS, arguments, instance, naive, outputs, with_values};
 use tensor::Tensor;
 use tensor::random::Generator;
@@ -17,11 +17,8 @@ use tensor::random::Generator;
 /// Bytes behind each argument that no kernel may change.
 const BEHIND: usize = 64;
 
-/// Of the points, how many are drawn from those that a sketch lists; the others have any values.
-const LISTED: u64 = 2;
-
-/// How many points are drawn of one kernel.
-const POINTS_OF_A_KERNEL: usize = 8;
+/// How many points of a kernel are drawn from those that sketches list, and as many have any values.
+const POINTS: usize = 8;
 
 #[test]
 fn random_points_in_machine_code() {
@@ -41,12 +38,15 @@ fn random_points_in_machine_code() {
         let expected = outputs(&kernel).expect("the naive kernel runs");
         let naive = naive(kernel.clone());
         let listed = strategies::candidates(&naive, target);
-        for _ in 0..POINTS_OF_A_KERNEL {
-            let point = match random.below(LISTED) {
-                0 => listed[random.below(listed.len() as u64) as usize].point.clone(),
-                _ => random_point(&kernel, &mut random),
-            };
-            let Ok(scheduled) = strategies::schedule_at(&naive, target, &point) else {
+        let pick = |_| listed[random.below(listed.len() as u64) as usize].clone();
+        let mut drawn: Vec<Candidate> = (0..POINTS).map(pick).collect();
+        drawn.extend((0..POINTS).map(|_| {
+            let point = random_point(&kernel, &mut random);
+            let scheduled = strategies::schedule_at(&naive, target, &point);
+            Candidate { point, scheduled }
+        }));
+        for Candidate { point, scheduled } in drawn {
+            let Ok(scheduled) = scheduled else {
                 refused += 1;
                 continue;
             };
@@ -65,11 +65,11 @@ fn random_kernel(random: &mut Generator) -> Kernel {
     let structure = within(0, KERNELS.len() as i64 + 1) as usize;
     if structure < KERNELS.len() {
         let panel = [8, 16, 32, 48][within(0, 4) as usize];
-        return instance(structure, [within(1, 24), within(1, 80), within(1, 12)], panel);
+        return instance(structure, [within(1, 13), within(1, 70), within(1, 10)], panel);
     }
     let structure = within(0, DEEP.len() as i64) as usize;
-    let (rows, columns) = (within(1, 14), within(33, 100));
-    let terms = [48, 200, 512][within(0, 3) as usize];
+    let (rows, columns) = (within(1, 10), within(33, 80));
+    let terms = [48, 200][within(0, 2) as usize];
     let values = [
         ("R", rows),
         ("W", rows + 2),
