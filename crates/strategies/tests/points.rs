@@ -1,6 +1,7 @@
-//! Random points of the sketches' spaces, as machine code: what a point is accepted for computes the
-//! bits of the naive kernel, in the evaluator, in which turns of parallel loops come in any order,
-//! and on the machine. `STRATEGY_CASES=80000` takes 20,000 points; `PROPTEST_RNG_SEED` draws others.
+//! Random points of the sketches' spaces, as machine code: what a point is accepted for computes
+//! the bits of the naive kernel, in the evaluator, in which turns of parallel loops come in any
+//! order, and on the machine. `STRATEGY_CASES=80000` takes 20,000 points; `PROPTEST_RNG_SEED` draws
+//! others.
 
 mod support;
 
@@ -17,7 +18,8 @@ use tensor::random::Generator;
 /// Bytes behind each argument that no kernel may change.
 const BEHIND: usize = 64;
 
-/// How many points of a kernel are drawn from those that sketches list, and as many have any values.
+/// How many points of a kernel are drawn from those that sketches list, and as many have any
+/// values.
 const POINTS: usize = 8;
 
 #[test]

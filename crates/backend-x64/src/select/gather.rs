@@ -444,7 +444,8 @@ impl Selector<'_> {
     }
 
     /// The sum of multiples of indices, and of a number for each lane, in 32-bit lanes; with it the
-    /// scale by which it is to be multiplied. Without mask registers a single index keeps its lanes.
+    /// scale by which it is to be multiplied. Without mask registers a single index keeps its
+    /// lanes.
     fn byte_offsets(
         &mut self,
         parts: &[(Vector, i64)],
