@@ -139,3 +139,33 @@ fn indices_that_are_values_are_checked() {
         }
     }
 }
+
+/// What lies in memory is taken apart from there, until something is written over it.
+#[test]
+fn indices_that_are_written_over() {
+    for extent in [1, 3, 8, 13, 16, 40] {
+        for (state, start, at, suffix) in [
+            ("i64", "and(%i[j], 15)", "%state[k]", ""),
+            ("u64", "cast<u64>(and(%i[j], 15))", "cast<i64>(%state[k])", "u64"),
+            ("i32", "cast<i32>(and(%i[j], 15))", "cast<i64>(%state[k])", "i32"),
+        ] {
+            for dtype in ["f32", "i64", "u8"] {
+                check(&format!(
+                    "kernel @walk(%i: read i64[{extent}], %w: read {state}[16],
+                       %t: read {dtype}[2, 16], %y: write {dtype}[2, {extent}]) {{
+                       %state: scratch {state}[{extent}]
+                       for j < {extent} vector {{ %state[j] = {start} }}
+                       for r < 2 {{
+                         for k < {extent} vector {{
+                           let at: i64 in 0..=15 = {at}
+                           %y[r, k] = %t[r, at]
+                           %state[k] = and(%w[at], 7{suffix})
+                           %y[1 - r, k] = %t[0, 15 - at]
+                         }}
+                       }}
+                     }}"
+                ));
+            }
+        }
+    }
+}

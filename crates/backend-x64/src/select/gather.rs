@@ -20,6 +20,9 @@ use crate::vcode::{Cond, Inst, IntOperand, Lane, MemoryOperand, Opcode, Register
 /// Lanes of 32 bits of the longest vectors.
 const LANES: usize = 16;
 
+/// Bytes of the shortest vectors.
+const SHORTEST: usize = 16;
+
 /// The most elements of a row that is held in registers.
 const MOST_PERMUTED: usize = 8 * LANES;
 
@@ -70,8 +73,11 @@ impl Selector<'_> {
         let outside = self.compare_ints(Comparison::Less, most, past, false);
         let active = self.active_mask(lanes);
         let outside = self.mask_and(outside, active, lanes);
-        let bits = self.mask_as_bits(outside, lanes);
-        let bits = self.builder.int_imm(Opcode::IntAndImm, bits, (1 << lanes) - 1);
+        let mut bits = self.mask_as_bits(outside, lanes);
+        // Lanes that fill a register leave no other bits.
+        if self.builder.has_masks() || vector.lane.bytes() * lanes < SHORTEST {
+            bits = self.builder.int_imm(Opcode::IntAndImm, bits, (1 << lanes) - 1);
+        }
         let code = program::Fault::IndexOutOfRange.code();
         self.builder.require(Cond::Equal, bits, IntOperand::Imm(0), code);
     }
@@ -164,6 +170,7 @@ impl Selector<'_> {
         if let Some(found) = self.load_at_each(buffer, address, (index, scale), mask) {
             return Some(found);
         }
+        let index = self.narrow_lanes(index);
         if dtype.bits() < 32 {
             let offsets = match scale {
                 1 => index,
@@ -437,7 +444,8 @@ impl Selector<'_> {
     }
 
     /// The sum of multiples of indices, and of a number for each lane, in 32-bit lanes; with it the
-    /// scale by which it is to be multiplied.
+    /// scale by which it is to be multiplied. Without mask registers a single index keeps its
+    /// lanes.
     fn byte_offsets(
         &mut self,
         parts: &[(Vector, i64)],
@@ -445,7 +453,9 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Option<(Vector, i64)> {
         if let (&[(vector, scale @ (1 | 2 | 4 | 8))], 0) = (parts, lane_step) {
-            return Some((self.narrow_lanes(vector), scale));
+            // One load each takes the indices apart as they are.
+            let index = if self.builder.has_masks() { self.narrow_lanes(vector) } else { vector };
+            return Some((index, scale));
         }
         let mut sum: Option<Vector> = None;
         if lane_step != 0 {

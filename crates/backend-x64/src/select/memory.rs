@@ -431,6 +431,24 @@ impl Selector<'_> {
         self.loaded.push(Loaded { inst, value, buffer, asked, shared_by: None });
     }
 
+    /// Where a vector's lanes still lie side by side in memory, as they are in it.
+    pub(super) fn loaded_whole(&self, vector: Vector) -> Option<MemoryOperand> {
+        let Item::Register(value) = vector.item else { return None };
+        let (bytes, all) = (vector.lane.bytes(), vector.lane.bytes() * vector.lanes);
+        let is_it = |known: &&Loaded| {
+            let inst = &known.inst;
+            known.value == value
+                && inst.op == Opcode::Load
+                && inst.mask.is_none()
+                && inst.lane.bytes() == bytes
+                && self.element_bytes(known.buffer) == bytes
+        };
+        let address = self.loaded.iter().find(is_it)?.inst.address?;
+        let is_whole = self.builder.type_of(value).vector_bytes() == all;
+        let reaches = i32::try_from(all).ok().and_then(|all| address.displacement.checked_add(all));
+        (is_whole && reaches.is_some()).then_some(address)
+    }
+
     /// Asks for the line of an element, or for the lines of those that lie side by side in the
     /// lanes: of vectors that share a line the first does. In code that runs from one end to the
     /// other a line is asked for once.

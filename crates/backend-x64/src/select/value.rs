@@ -322,6 +322,25 @@ impl Selector<'_> {
         if vector.lanes == 1 {
             return vec![self.int_of(vector)];
         }
+        if let Some(address) = self.loaded_whole(vector) {
+            let lane_of = |at: usize| {
+                let offset = (at * vector.lane.bytes()) as i32;
+                let place =
+                    MemoryOperand { displacement: address.displacement + offset, ..address };
+                let lane = if vector.lane.bytes() == 4 { Lane::I32 } else { Lane::I64 };
+                let load = Inst::new(Opcode::IntLoad, lane, &[]).address(place);
+                self.builder.emit(load, RegisterType::Int)
+            };
+            return (0..vector.lanes).map(lane_of).collect();
+        }
+        // Two moves a lane take less time than a store and the load that waits for it.
+        if vector.lane.bytes() == 8 && vector.lanes <= 4 && !self.builder.has_masks() {
+            let lane_of = |lane| {
+                let one = self.extract_lane(vector, lane);
+                self.int_of(one)
+            };
+            return (0..vector.lanes).map(lane_of).collect();
+        }
         self.put_in_frame(vector, at);
         let bytes = vector.lane.bytes() as i32;
         let lane = if bytes == 4 { Lane::I32 } else { Lane::I64 };

@@ -190,14 +190,14 @@ impl Field {
         self.first + self.bits
     }
 
-    fn put(self, value: usize) -> i64 {
-        (value as i64) << self.first
+    fn put(self, value: usize) -> u64 {
+        (value as u64) << self.first
     }
 
     /// The number in this field of words.
     fn of(self, graph: &mut Graph, words: &Operand) -> Accepted<Operand> {
-        let first = Operand::of_scalar(Scalar::i64(i64::from(self.first)));
-        let mask = Operand::of_scalar(Scalar::i64((1 << self.bits) - 1));
+        let first = Operand::of_scalar(Scalar::u64(u64::from(self.first)));
+        let mask = Operand::of_scalar(Scalar::u64((1 << self.bits) - 1));
         let moved = match self.first {
             0 => words.clone(),
             _ => graph.map(F::Shr, &[words, &first])?,
@@ -209,11 +209,11 @@ impl Field {
 /// How a step goes down from a slot: a word for each slot, in which lie, from the highest bits on,
 /// twice the slot that a step leads to, plus one for a node; the mode, if modes differ; whether a
 /// missing value counts as true, if that differs; the feature; and, below, an f32 threshold if
-/// there is room.
+/// there is room. Words have no sign: then a shift is one instruction everywhere.
 pub(super) struct Walk {
     words: Operand,
     /// The same, as numbers.
-    numbers: Vec<i64>,
+    numbers: Vec<u64>,
     /// Where words have no room for them.
     thresholds: Option<Operand>,
     next: Field,
@@ -252,11 +252,11 @@ impl Walk {
             let is_missing = missing.bits > 0 && place.missing_is_true;
             let which = if mode.bits > 0 { place.mode as usize } else { 0 };
             let parts = mode.put(which) | missing.put(usize::from(is_missing));
-            let threshold = i64::from((place.threshold as f32).to_bits());
+            let threshold = u64::from((place.threshold as f32).to_bits());
             let threshold = if is_short { threshold } else { 0 };
             own | parts | feature.put(place.feature as usize) | threshold
         };
-        let numbers: Vec<i64> = slots.all.iter().map(word).collect();
+        let numbers: Vec<u64> = slots.all.iter().map(word).collect();
         let words = Tensor::from_slice(&[numbers.len()], &numbers);
         let thresholds = (!is_short).then(|| {
             let threshold = |slot: &Slot| node(slot).map_or(0.0, |place| place.threshold);
@@ -325,7 +325,7 @@ impl Walk {
         loop {
             let mut words = Vec::new();
             for (number, own) in level.iter().enumerate() {
-                let own: Vec<i64> = own.iter().map(|&slot| self.numbers[slot]).collect();
+                let own: Vec<u64> = own.iter().map(|&slot| self.numbers[slot]).collect();
                 let own = Tensor::from_slice(&[own.len()], &own);
                 let name = format!("{name}.level{}.{number}", held.len());
                 words.push(graph.broadcast(&constant_value(&name, own, true), &shape, &[1])?);
@@ -365,12 +365,13 @@ impl Walk {
 
     /// The slot behind words of nodes whose comparison holds or not.
     fn next(&self, graph: &mut Graph, words: &Operand, holds: &Operand) -> Accepted<Operand> {
-        let first = Operand::of_scalar(Scalar::i64(i64::from(self.next.first)));
-        let one = Operand::of_scalar(Scalar::i64(1));
+        let first = Operand::of_scalar(Scalar::u64(u64::from(self.next.first)));
+        let one = Operand::of_scalar(Scalar::u64(1));
         let yes = graph.map(F::Shr, &[words, &first])?;
         let no = graph.map(F::Add, &[&yes, &one])?;
         let next = graph.select(holds, &yes, &no)?;
-        graph.map(F::Shr, &[&next, &one])
+        let next = graph.map(F::Shr, &[&next, &one])?;
+        graph.cast(&next, DType::I64)
     }
 
     /// Whether the comparisons of words of nodes hold, whose thresholds are in them unless given.
@@ -382,6 +383,7 @@ impl Walk {
         threshold: Option<Operand>,
     ) -> Accepted<Operand> {
         let feature = self.feature.of(graph, words)?;
+        let feature = graph.cast(&feature, DType::I64)?;
         let value = graph.gather(x, &[1], &[feature], 1, 0)?;
         let threshold = match threshold {
             Some(threshold) => threshold,
@@ -397,7 +399,7 @@ impl Walk {
                 None => this,
                 Some(others) => {
                     let own = self.mode.of(graph, words)?;
-                    let number = Operand::of_scalar(Scalar::i64(one as i64));
+                    let number = Operand::of_scalar(Scalar::u64(one as u64));
                     let is_this = graph.equal(&own, &number)?;
                     graph.select(&is_this, &this, &others)?
                 }
@@ -407,7 +409,7 @@ impl Walk {
         if self.all_missing || self.missing.bits > 0 {
             let mut is_missing = graph.map(F::IsNan, &[&value])?;
             if !self.all_missing {
-                let bit = Operand::of_scalar(Scalar::i64(self.missing.put(1)));
+                let bit = Operand::of_scalar(Scalar::u64(self.missing.put(1)));
                 let tracks = graph.map(F::And, &[words, &bit])?;
                 let tracks = graph.map(F::Eq, &[&tracks, &bit])?;
                 is_missing = graph.and(&is_missing, &tracks)?;
