@@ -17,6 +17,7 @@ use tensor::ScalarFunction;
 use super::Selector;
 use super::index::Linear;
 use super::lookup::TABLE;
+use super::memory::Part;
 use super::value::{Evaluated, Item, Vector, register_type};
 use crate::vcode::{Inst, Lane, Opcode, VRegId};
 
@@ -257,26 +258,49 @@ impl Selector<'_> {
             Some(joined) => Some(Box::new(self.words_of(joined)?)),
             None => None,
         };
-        Ok(Words { buffer: tuple.buffer, linear, field, turned, table, joined })
+        let taken = Taken { field, turned, table };
+        Ok(Words { buffer: tuple.buffer, linear, taken, joined })
     }
 
-    /// Words in a register; of each element the bits of a part.
+    /// Words in a register; of each element the bits of a part. What is joined of several places is
+    /// remembered as loaded values are, so that rows share it, and what lies in each of them is
+    /// not: it would push that out where registers are few.
     fn load_part(&mut self, words: &Words, part: u64, lanes: usize) -> VRegId {
-        let own = self.load_one(words, part, lanes);
-        let Some(joined) = &words.joined else { return own };
-        let other = self.load_part(joined, part, lanes);
+        let Some(first) = &words.joined else { return self.load_one(words, part, lanes) };
         let ty = register_type(Lane::I32, lanes);
-        self.builder.emit(Inst::new(Opcode::Or, Lane::I32, &[own, other]), ty)
+        let mut parts = Vec::new();
+        let mut next = Some(words);
+        while let Some(own) = next {
+            let load = self.load_of_words(own.buffer, &own.linear, lanes);
+            parts.push(Part { buffer: own.buffer, load, taken: own.taken });
+            next = own.joined.as_deref();
+        }
+        let name = parts[0].load.clone();
+        let name = Inst { op: Opcode::Or, ..name }.imm(part as i64);
+        if let Some(known) = self.remembered_of(&name, ty, words.buffer, &parts) {
+            return known;
+        }
+        let others = std::mem::take(&mut self.loaded);
+        let mut value = self.load_one(words, part, lanes);
+        let mut next = Some(first);
+        while let Some(own) = next {
+            let other = self.load_one(own, part, lanes);
+            value = self.builder.emit(Inst::new(Opcode::Or, Lane::I32, &[value, other]), ty);
+            next = own.joined.as_ref();
+        }
+        self.loaded = others;
+        self.remember_of(name, value, words.buffer, parts);
+        value
     }
 
     /// The same of what lies in one place.
     fn load_one(&mut self, words: &Words, part: u64, lanes: usize) -> VRegId {
-        if let Some(table) = words.table {
+        if let Some(table) = words.taken.table {
             return self.part_of_table(words, table.map(|entry| entry & part as u8), lanes);
         }
-        let field = words.field.masked(part);
+        let field = words.taken.field.masked(part);
         let loaded = self.field_of(words.buffer, &words.linear, field, lanes);
-        let turned = self.constant(field.repeated(words.turned & part), loaded);
+        let turned = self.constant(field.repeated(words.taken.turned & part), loaded);
         match turned.item {
             Item::Constant(0) => self.register(loaded),
             _ => {
@@ -293,12 +317,12 @@ impl Selector<'_> {
         let pool = self.table(&table, ty);
         let name = self.load_of_words(words.buffer, &words.linear, lanes);
         let name = Inst { op: Opcode::ShuffleBytes, ..name };
-        let Field { begin, kept, .. } = words.field;
+        let Field { begin, kept, .. } = words.taken.field;
         let name = name.imm((pool.index() as i64) << 16 | (begin & 0xff) << 8 | kept as i64);
         if let Some(known) = self.remembered(&name, ty, words.buffer) {
             return known;
         }
-        let places = self.field_of(words.buffer, &words.linear, words.field, lanes);
+        let places = self.field_of(words.buffer, &words.linear, words.taken.field, lanes);
         let bytes = self.bytes_of_table(pool, places);
         let value = self.register(bytes);
         self.remember(name, value, words.buffer);
@@ -347,13 +371,19 @@ impl Selector<'_> {
 struct Words {
     buffer: BufferId,
     linear: Linear,
-    /// The bits of each element that are taken, and those that are turned over then.
+    taken: Taken,
+    /// What the bits are joined with.
+    joined: Option<Box<Words>>,
+}
+
+/// What is taken of elements.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Taken {
+    /// The bits of each that are taken, and those that are turned over then.
     field: Field,
     turned: u64,
     /// What stands for the elements, by what has been taken of them so far.
     table: Option<[u8; TABLE]>,
-    /// What the bits are joined with.
-    joined: Option<Box<Words>>,
 }
 
 /// A function of bits of a byte and a number.
@@ -370,9 +400,12 @@ fn of_byte(function: ScalarFunction, byte: u8, by: u64) -> u8 {
 impl Words {
     /// No element is larger, as an unsigned number.
     fn most(&self) -> u64 {
-        let own = match self.table {
+        let own = match self.taken.table {
             Some(table) => table.into_iter().fold(0, |all, entry| all | entry).into(),
-            None => (self.field.kept | self.turned) & Field::whole(self.field.bits).kept,
+            None => {
+                (self.taken.field.kept | self.taken.turned)
+                    & Field::whole(self.taken.field.bits).kept
+            }
         };
         own | self.joined.as_ref().map_or(0, |joined| joined.most())
     }
@@ -380,7 +413,7 @@ impl Words {
 
 /// Bits of an element of so many: those from one on, of which some are kept. Below zero they have
 /// moved up.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq)]
 struct Field {
     bits: usize,
     begin: i64,

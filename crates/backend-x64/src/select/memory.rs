@@ -14,6 +14,7 @@ use tensor::DType;
 
 use super::Selector;
 use super::index::Linear;
+use super::instruction::Taken;
 use super::value::{Carrier, Evaluated, Item, Mask, Vector, all_lanes, carrier, register_type};
 use crate::vcode::{Base, Inst, Lane, MemoryOperand, Opcode, RegisterType, VRegId};
 
@@ -27,11 +28,21 @@ pub(crate) const APART: i32 = 64;
 /// Bytes of a cache line.
 const LINE: i32 = 64;
 
+/// Bits of what lies at a place of a buffer, with which others are joined.
+#[derive(PartialEq)]
+pub(super) struct Part {
+    pub(super) buffer: BufferId,
+    pub(super) load: Inst,
+    pub(super) taken: Taken,
+}
+
 /// A loaded value that may be asked for again.
 pub(crate) struct Loaded {
     inst: Inst,
     pub(crate) value: VRegId,
     buffer: BufferId,
+    /// What it was joined of, if it is not what lies in one place.
+    parts: Vec<Part>,
     /// When it was asked for last.
     asked: u32,
     /// The loop that is written out of which several turns asked for it, if there is one: what that
@@ -403,10 +414,22 @@ impl Selector<'_> {
         ty: RegisterType,
         buffer: BufferId,
     ) -> Option<VRegId> {
+        self.remembered_of(inst, ty, buffer, &[])
+    }
+
+    /// The same, where it was joined of parts.
+    pub(super) fn remembered_of(
+        &mut self,
+        inst: &Inst,
+        ty: RegisterType,
+        buffer: BufferId,
+        parts: &[Part],
+    ) -> Option<VRegId> {
         let in_frame = inst.address.is_some_and(|address| address.base == Base::Frame);
         let known = |known: &Loaded| {
             known.buffer == buffer
                 && known.inst.address == inst.address
+                && known.parts == parts
                 && known.inst == *inst
                 && self.builder.type_of(known.value) == ty
         };
@@ -420,6 +443,16 @@ impl Selector<'_> {
     }
 
     pub(super) fn remember(&mut self, inst: Inst, value: VRegId, buffer: BufferId) {
+        self.remember_of(inst, value, buffer, Vec::new());
+    }
+
+    pub(super) fn remember_of(
+        &mut self,
+        inst: Inst,
+        value: VRegId,
+        buffer: BufferId,
+        parts: Vec<Part>,
+    ) {
         if self.loaded.len() >= self.most_loaded {
             // What the turns of a loop shared that is written is of no more use, as a rule: rows
             // of a tile have a factor each for all of their vectors.
@@ -428,7 +461,7 @@ impl Selector<'_> {
             self.loaded.remove(first);
         }
         let asked = self.turns.now();
-        self.loaded.push(Loaded { inst, value, buffer, asked, shared_by: None });
+        self.loaded.push(Loaded { inst, value, buffer, parts, asked, shared_by: None });
     }
 
     /// Where a vector's lanes still lie side by side in memory, as they are in it.
@@ -487,7 +520,8 @@ impl Selector<'_> {
 
     /// Forgets what was loaded from a buffer.
     pub(crate) fn forget(&mut self, buffer: BufferId) {
-        self.loaded.retain(|loaded| loaded.buffer != buffer);
+        let apart = |loaded: &Loaded| loaded.parts.iter().all(|part| part.buffer != buffer);
+        self.loaded.retain(|loaded| loaded.buffer != buffer && apart(loaded));
         self.blocks.retain(|block| block.buffer != buffer);
     }
 

@@ -363,6 +363,12 @@ impl Merger<'_> {
         })
     }
 
+    /// Whether a node of a group adds up what a contraction computes, which joins the group then.
+    fn holds_sum_of_parts(&self, output: NodeId) -> bool {
+        let mut sums = self.members[&output].nodes.iter();
+        sums.any(|&node| self.class(node) == Class::Reduction && self.adds_up_parts(node))
+    }
+
     /// Whether a group reduces.
     fn reduces(&self, output: NodeId) -> bool {
         self.members[&output].nodes.iter().any(|&node| !self.class(node).is_elementwise())
@@ -508,6 +514,12 @@ impl Merger<'_> {
             // A kernel adds up the parts of one sum as they are computed.
             Ok((reader, ..)) if self.adds_up_parts(node) && self.reduces(reader) => {
                 let reason = "stored: parts are added up in a kernel of its own".to_owned();
+                self.refuse(node, reason);
+            }
+            // What comes into such a kernel is the parts; in front of them there is nothing else.
+            Ok((reader, ..)) if self.holds_sum_of_parts(reader) => {
+                let name = self.name(reader);
+                let reason = format!("stored: {name} is summed in the kernel of its parts");
                 self.refuse(node, reason);
             }
             Ok((reader, stage, text)) => self.join(node, reader, stage, text),
