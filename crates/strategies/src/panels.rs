@@ -126,8 +126,8 @@ impl Panels {
             return Ok(());
         }
         // Where they cannot share its lines, each asks for all of them, but of what stays in the
-        // second-level cache.
-        match self.all.is_some_and(|all| target.machine.l2.keeps(all as f64)) {
+        // first-level cache.
+        match self.all.is_some_and(|all| target.machine.l1.keeps(all as f64)) {
             true => Ok(()),
             false => ask(&[]),
         }

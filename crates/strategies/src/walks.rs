@@ -133,8 +133,8 @@ fn dense(shape: &[i64]) -> SmallVec<[i64; 6]> {
     (0..shape.len()).map(inside).collect()
 }
 
-/// The loops that are run turn by turn around all accesses to a buffer, outermost first, and the body
-/// of the last one.
+/// The loops that are run turn by turn around all accesses to a buffer, outermost first, and the
+/// body of the last one.
 fn around(kernel: &Kernel, id: BufferId) -> (Vec<&Loop>, &[Stmt]) {
     let (mut chain, mut block): (Vec<&Loop>, _) = (Vec::new(), &kernel.body[..]);
     loop {
@@ -190,8 +190,8 @@ struct Place<'a> {
 }
 
 impl Place<'_> {
-    /// The element that an access meets in a turn of the loops, counted together, in the first or the
-    /// last turn of those inside; none where values are asked for it.
+    /// The element that an access meets in a turn of the loops, counted together, in the first or
+    /// the last turn of those inside; none where values are asked for it.
     fn of(&self, access: &Access<'_>, mut turn: i64, last: bool) -> Option<i64> {
         let mut values: SmallVec<[(SymbolId, i64); 12]> = SmallVec::new();
         for (found, extent) in self.along.iter().zip(self.extents).rev() {
