@@ -96,6 +96,10 @@ fn walk_through(
         if extents[..depth].iter().all(|extent| *extent == 1) {
             continue;
         }
+        // What turns of a loop meet again is no walk, and is in a cache.
+        if !moves(inside, id, chain[depth - 1].variable) {
+            return None;
+        }
         let Met { begin, part, before, behind, .. } = met_by(depth, SAMPLES)?;
         let [begin, part, before, behind] = [begin, part, before, behind].map(|by| by * element);
         if part < machine.line_bytes {
@@ -155,6 +159,18 @@ fn meets(stmt: &Stmt, id: BufferId) -> bool {
     let mut found = false;
     own_references(stmt, &mut |reference| found |= reference.buffer == id);
     found || stmt.blocks().any(|block| block.iter().any(|stmt| meets(stmt, id)))
+}
+
+/// Whether an access to a buffer in a block moves with a loop.
+fn moves(block: &[Stmt], id: BufferId, variable: SymbolId) -> bool {
+    block.iter().any(|stmt| {
+        let mut found = false;
+        own_references(stmt, &mut |reference| {
+            let moves = reference.index.iter().any(|index| index.contains(variable));
+            found |= reference.buffer == id && moves;
+        });
+        found || stmt.blocks().any(|inner| moves(inner, id, variable))
+    })
 }
 
 /// All accesses to a buffer in a block; none if the extent of a loop around one is not known.
