@@ -21,7 +21,7 @@ mod trace;
 mod verify;
 
 pub use c_program::run_as_c;
-pub use candidates::{CandidateRow, Candidates, candidates};
+pub use candidates::{CandidateRow, Candidates, MeasuredRun, candidates};
 pub use ceilings::Ceilings;
 pub use comparison::{PeerDifference, PeerReport, PeerRow, PeerVerdict, compare};
 pub use difference::{Counterpart, Difference, diff};

@@ -15,7 +15,7 @@ use schedule::{Schedule, ScheduleStep, Walk};
 use smallvec::SmallVec;
 use sym::{Expr, SymbolId};
 
-/// Turns at which it is asked where accesses are.
+/// Turns, besides the first, at which it is asked where accesses are.
 const SAMPLES: i64 = 13;
 
 /// Bytes from the first to the last that an innermost turn meets, from which on it jumps: hardware
@@ -79,9 +79,8 @@ fn walk_through(
         None => dense(&shape),
     };
     let (chain, inside) = around(kernel, id);
-    let extents: Option<SmallVec<[i64; 6]>> =
-        chain.iter().map(|found| found.extent.as_constant()).collect();
-    let extents = extents?;
+    let turns = |found: &&Loop| found.extent.as_constant().filter(|extent| *extent > 0);
+    let extents: SmallVec<[i64; 6]> = chain.iter().map(turns).collect::<Option<_>>()?;
     let met_by = |depth: usize, samples: i64| {
         let block = chain.get(depth).map_or(inside, |_| &chain[depth - 1].body);
         let mut accesses = Vec::new();
@@ -155,6 +154,7 @@ fn around(kernel: &Kernel, id: BufferId) -> (Vec<&Loop>, &[Stmt]) {
     }
 }
 
+/// Whether a statement meets a buffer.
 fn meets(stmt: &Stmt, id: BufferId) -> bool {
     let mut found = false;
     own_references(stmt, &mut |reference| found |= reference.buffer == id);
@@ -242,6 +242,7 @@ struct Met {
     least: i64,
 }
 
+/// What so many turns meet, from the first and from `samples` others up to the last.
 fn met(place: &Place<'_>, accesses: &[Access<'_>], turns: i64, samples: i64) -> Option<Met> {
     // Of many the first and the last are enough, which are the same in all turns.
     let ends = |last: bool| {
