@@ -240,6 +240,35 @@ impl Machine {
         }
     }
 
+    /// The row for a core of a server whose last-level cache lies in slices on a mesh of many
+    /// cores, far from each of them, behind a second level that is large. Arithmetic goes the same
+    /// two ways as multiply-adds.
+    #[must_use]
+    pub(crate) fn mesh_server() -> Machine {
+        let near = Machine::server();
+        Machine {
+            cycles_per_ns: 3.0,
+            arithmetic_per_cycle: 2.0,
+            unaligned_load: 2.0,
+            unaligned_store: 2.2,
+            looks_ahead: 512.0,
+            cycles_of_division: 10.0,
+            cycles_of_gather: 0.6,
+            l1: Level { bytes: 48 << 10, ..near.l1 },
+            l2: Level {
+                bytes: 2 << 20,
+                writes: 16.0,
+                set_bytes: Some(128 << 10),
+                ..near.l2
+            },
+            l3: Level { bytes: 256 << 20, usable: 0.25, reads: 9.3, writes: 8.7, ..near.l3 },
+            l3_stays_ns: 3e7,
+            memory: Level { reads: 3.0, writes: 2.7, ..near.memory },
+            stream_bytes_per_ns: 15.0,
+            ..near
+        }
+    }
+
     /// The row for a core whose widest vectors are of 256 bits, as servers had before AVX-512 came
     /// to all of them.
     #[must_use]

@@ -5,6 +5,7 @@ use base::Diagnostic;
 use base::codes::{TARGET_NOT_ON_THIS_MACHINE, UNKNOWN_TARGET};
 use base::remedies::{WRITE_C, use_instead};
 
+use crate::machine::Machine;
 use crate::target::{Isa, Target};
 
 impl Isa {
@@ -68,15 +69,18 @@ impl Target {
     }
 
     /// The same instructions for a processor as it describes itself: its caches, from the first
-    /// level to the third, and whether its data paths are as wide as its widest vectors. What the
-    /// processor does not tell is the row's. It has a name of its own, since code for it may be
-    /// another than that for the row; the bits that both compute are the same.
+    /// level to the third, whether its data paths are as wide as its widest vectors, and whether a
+    /// mesh joins its cores. What the processor does not tell is the row's. It has a name of its
+    /// own, since code for it may be another than that for the row; the bits that both compute are
+    /// the same.
     #[must_use]
-    pub fn tuned(self, caches: [Option<u64>; 3], full_width: Option<bool>) -> Target {
-        let mut machine = self.machine.with_caches(caches);
-        if full_width == Some(false) && self.isa.has_avx512() {
-            machine = machine.at_half_width();
-        }
+    pub fn tuned(self, caches: [Option<u64>; 3], full_width: Option<bool>, mesh: bool) -> Target {
+        let core = match self.isa.has_avx512() {
+            true if mesh => Machine::mesh_server(),
+            true if full_width == Some(false) => self.machine.at_half_width(),
+            _ => self.machine,
+        };
+        let machine = core.with_caches(caches);
         Target { name: format!("native ({})", self.name), machine, ..self }
     }
 
@@ -148,15 +152,19 @@ mod tests {
     #[test]
     fn what_a_processor_tells_replaces_what_the_row_says() {
         let row = Target::named("x86-64-v4").expect("a row");
-        let tuned = row.clone().tuned([Some(48 << 10), None, Some(0)], Some(false));
+        let tuned = row.clone().tuned([Some(48 << 10), None, Some(0)], Some(false), false);
         assert_eq!(tuned.name, "native (x86-64-v4)");
         assert_eq!(tuned.machine.l1.bytes, 48 << 10);
         assert_eq!(tuned.machine.l2, row.machine.l2);
         assert_eq!(tuned.machine.l3, row.machine.l3);
         assert!((tuned.machine.passes - 2.0 * row.machine.passes).abs() < 1e-9);
         assert_eq!(tuned.for_formats().machine, row.machine);
+        let mesh = row.clone().tuned([None; 3], None, true);
+        assert_eq!(mesh.machine, Machine::mesh_server());
+        assert_eq!(mesh.for_formats().machine, row.machine);
         let narrow = Target::named("x86-64-v3").expect("a row");
-        assert_eq!(narrow.clone().tuned([None; 3], Some(false)).machine, narrow.machine);
+        assert_eq!(narrow.clone().tuned([None; 3], None, true).machine, narrow.machine);
+        assert_eq!(narrow.clone().tuned([None; 3], Some(false), false).machine, narrow.machine);
     }
 
     #[test]

@@ -32,6 +32,9 @@ pub struct Processor {
     pub caches: [Option<u64>; 3],
     /// Whether its data paths are as wide as its widest vectors.
     pub full_width: Option<bool>,
+    /// Whether a mesh joins its cores and the slices of its last-level cache, as Intel's servers
+    /// have it.
+    pub mesh: bool,
 }
 
 impl Processor {
@@ -60,8 +63,9 @@ mod x86 {
 
     pub(super) fn processor() -> Processor {
         let vendor = __cpuid(0);
-        // `AuthenticAMD`, the first four letters of it.
+        // `AuthenticAMD` or `GenuineIntel`, the first four letters of it.
         let is_amd = vendor.ebx == u32::from_le_bytes(*b"Auth");
+        let is_intel = vendor.ebx == u32::from_le_bytes(*b"Genu");
         let last = __cpuid(if is_amd { EXTENDED } else { 0 }).eax;
         let leaf = if is_amd { AMD_CACHES } else { INTEL_CACHES };
         let mut found = Processor::default();
@@ -72,9 +76,11 @@ mod x86 {
                 }
             }
         }
+        let has_512 = super::has_feature("avx512f");
+        // Of Intel's, those with vectors of 512 bits are servers or of their making.
+        found.mesh = is_intel && has_512;
         if is_amd && last >= AMD_PATHS {
             // Bit 3: paths of 512 bits.
-            let has_512 = super::has_feature("avx512f");
             found.full_width = Some(!has_512 || __cpuid(AMD_PATHS).eax & 8 != 0);
         }
         found

@@ -85,7 +85,7 @@ impl TargetChoice {
                         .remedy(base::remedies::WRITE_C)
                 })?;
                 let here = runtime::cpu::Processor::here();
-                Ok(row.tuned(here.caches, here.full_width))
+                Ok(row.tuned(here.caches, here.full_width, here.mesh))
             }
         }
     }

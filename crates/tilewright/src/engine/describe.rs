@@ -90,9 +90,11 @@ fn target(encoder: &mut Encoder, target: &Target) {
     let (row, is_row) = row_of(target);
     encoder.text(&row.unwrap_or_else(|| target.clone()).name);
     let here = Processor::here();
-    encoder.option((!is_row).then_some(here), |encoder, Processor { caches, full_width }| {
+    encoder.option((!is_row).then_some(here), |encoder, processor| {
+        let Processor { caches, full_width, mesh } = processor;
         caches.into_iter().for_each(|bytes| encoder.option(bytes, Encoder::number));
         encoder.option(full_width, Encoder::flag);
+        encoder.flag(mesh);
     });
 }
 
@@ -105,10 +107,10 @@ fn read_target(decoder: &mut Decoder<'_>) -> std::result::Result<Target, Damage>
         for bytes in &mut caches {
             *bytes = decoder.option(Decoder::number)?;
         }
-        Ok((caches, decoder.option(Decoder::flag)?))
+        Ok((caches, decoder.option(Decoder::flag)?, decoder.flag()?))
     })?;
     Ok(match tuned {
-        Some((caches, full_width)) => row.tuned(caches, full_width),
+        Some((caches, full_width, mesh)) => row.tuned(caches, full_width, mesh),
         None => row,
     })
 }
