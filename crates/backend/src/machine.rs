@@ -255,12 +255,7 @@ impl Machine {
             cycles_of_division: 10.0,
             cycles_of_gather: 0.6,
             l1: Level { bytes: 48 << 10, ..near.l1 },
-            l2: Level {
-                bytes: 2 << 20,
-                writes: 16.0,
-                set_bytes: Some(128 << 10),
-                ..near.l2
-            },
+            l2: Level { bytes: 2 << 20, writes: 16.0, set_bytes: Some(128 << 10), ..near.l2 },
             l3: Level { bytes: 256 << 20, usable: 0.25, reads: 9.3, writes: 8.7, ..near.l3 },
             l3_stays_ns: 3e7,
             memory: Level { reads: 3.0, writes: 2.7, ..near.memory },

@@ -10,7 +10,7 @@ use graph::IterationSpace;
 use sym::Expr;
 use tensor::{Reduction, ScalarFunction as F};
 
-use crate::standard::over_sum;
+use crate::standard::{exponentials_beside_one, over_sum};
 use crate::value::Operand;
 use crate::writer::{Accepted, Graph, shape_error, unsupported};
 
@@ -115,7 +115,7 @@ pub fn attention_weights(
         greatest = graph.select(&infinite, &zero, &greatest)?;
     }
     let shifted = graph.sub(scores, &greatest)?;
-    let exp = graph.exp(&shifted)?;
+    let exp = exponentials_beside_one(graph, &shifted)?;
     let sum = graph.reduce_axes(&exp, &[3], Reduction::Sum, true)?;
     let quotient = over_sum(graph, &exp, &sum)?;
     if !is_masked {

@@ -1,7 +1,7 @@
 //! Values brought to mean 0 and variance 1, and the softmax of rows: what normalisations share.
 
 use sym::Expr;
-use tensor::{Reduction, ScalarFunction as F};
+use tensor::{DType, Reduction, ScalarFunction as F};
 
 use crate::value::Operand;
 use crate::writer::{Accepted, Graph, shape_error};
@@ -74,6 +74,17 @@ pub fn over_sum(graph: &mut Graph, x: &Operand, sum: &Operand) -> Accepted<Opera
     graph.mul(x, &reciprocal)
 }
 
+/// Exponentials of numbers of which each row has a zero: those that do not count beside its 1 are
+/// zeros. Numbers below the normal range never come up then, with which some processors compute a
+/// hundred times as slowly: a mask that adds -100 would make many of them.
+pub(crate) fn exponentials_beside_one(graph: &mut Graph, x: &Operand) -> Accepted<Operand> {
+    let least = if x.dtype() == DType::F64 { -700.0 } else { -86.0 };
+    let [least, zero] = [least, 0.0].map(|number| graph.number(x.dtype(), number));
+    let is_nothing = graph.map(F::Lt, &[x, &least])?;
+    let exp = graph.exp(x)?;
+    graph.select(&is_nothing, &zero, &exp)
+}
+
 /// `x` less its greatest along axes, the exponentials of that, and their sums.
 pub fn shifted_exponentials(
     graph: &mut Graph,
@@ -82,7 +93,7 @@ pub fn shifted_exponentials(
 ) -> Accepted<(Operand, Operand, Operand)> {
     let greatest = graph.reduce_axes(x, axes, Reduction::Max, true)?;
     let shifted = graph.sub(x, &greatest)?;
-    let exp = graph.exp(&shifted)?;
+    let exp = exponentials_beside_one(graph, &shifted)?;
     let sum = graph.reduce_axes(&exp, axes, Reduction::Sum, true)?;
     Ok((shifted, exp, sum))
 }

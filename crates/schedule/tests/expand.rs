@@ -218,6 +218,23 @@ fn what_is_added_to_an_exponential_changes_no_bit() {
 }
 
 #[test]
+fn exponentials_beside_one_have_the_bits_of_others() {
+    for (dtype, bound, least) in [(DType::F32, 120.0, -86.0), (DType::F64, 760.0, -700.0)] {
+        let mut operands = sweep(dtype, -bound, bound, points() / 4, 12);
+        operands.extend(special(dtype));
+        operands.extend(sweep(dtype, least - 0.01, least + 0.01, points() / 4, 13));
+        let exponentials = values(ScalarFunction::Exp, dtype, &[operands.clone()]);
+        let formula = format!("select(lt(%x[i], {least:?}{dtype}), 0.0{dtype}, exp(%x[i]))");
+        let beside_one = values_of(&formula, dtype, &operands);
+        for ((found, exponential), x) in beside_one.iter().zip(&exponentials).zip(&operands) {
+            let wanted = if x.as_f64() < least { Scalar::zero(dtype) } else { *exponential };
+            let both_nan = found.as_f64().is_nan() && wanted.as_f64().is_nan();
+            assert!(found.bits() == wanted.bits() || both_nan, "exp({x}): {found}, not {wanted}");
+        }
+    }
+}
+
+#[test]
 fn one_and_an_error_function_are_right_together() {
     let exact = |x: f64| 1.0 + ScalarFunction::Erf.evaluate_f64(&[x]);
     let mut operands = sweep(DType::F32, -12.0, 12.0, points(), 11);

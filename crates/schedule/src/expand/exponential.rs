@@ -10,8 +10,9 @@
 //! f64 none was found to be more than 2 ULP from the platform's.
 
 use loops::ScalarExpr;
+use tensor::DType;
 
-use super::maths::{Maths, Of};
+use super::maths::{Format, Maths, Of};
 
 /// `q` of `exp(r) - 1 = r + r^2 q(r)`.
 const EXPM1: Of<&[f64]> = Of {
@@ -124,13 +125,34 @@ const COUNTS: Of<f64> = Of { f32: -86.0, f64: -700.0 };
 /// `exp(x) + c` for a `c` of at least 1 in size: the same bits as of the two, with one power of
 /// two, since no result is below the normal range.
 pub(super) fn exp_plus(m: &mut Maths, x: &ScalarExpr, c: &ScalarExpr) -> ScalarExpr {
+    let [twice, half] = normal(m, x);
+    m.fma(&twice, &half, c)
+}
+
+/// `exp(x)`, or zero where `x` is below `least`, from where on [results are
+/// normal](is_normal_from): the same bits as of the two.
+pub(super) fn exp_or_zero(m: &mut Maths, x: &ScalarExpr, least: &ScalarExpr) -> ScalarExpr {
+    let [twice, half] = normal(m, x);
+    let value = m.mul(&twice, &half);
+    m.select(&m.lt(x, least), &m.number(0.0), &value)
+}
+
+/// Whether exp of such a number, and half of it, are normal numbers.
+pub(super) fn is_normal_from(dtype: DType, least: f64) -> bool {
+    Format::of(dtype).is_some_and(|format| match format {
+        Format::F32 => least >= COUNTS.f32,
+        Format::F64 => least >= COUNTS.f64,
+    })
+}
+
+/// Two factors of `exp(x)` for an `x` from where [it counts beside 1](COUNTS): twice a number near
+/// 1, and half of a power of two, for which there is an exponent up to where exp is infinite.
+fn normal(m: &mut Maths, x: &ScalarExpr) -> [ScalarExpr; 2] {
     let [_, high] = m.pick(EXP_RANGE);
     let x = held(m, x, m.pick(COUNTS), high);
     let Parts { rounded, growth } = parts(m, &x);
-    // Half the power, for which there is an exponent up to where exp is infinite.
-    let power = power_of_two(m, &m.bits(&rounded), -1);
-    let twice = m.fma(&growth, &m.number(2.0), &m.number(2.0));
-    m.fma(&twice, &power, c)
+    let half = power_of_two(m, &m.bits(&rounded), -1);
+    [m.fma(&growth, &m.number(2.0), &m.number(2.0)), half]
 }
 
 /// `exp(x)` for `x` between -87 and 0.

@@ -79,20 +79,50 @@ fn is_product(value: &ScalarExpr) -> bool {
     matches!(value, ScalarExpr::Apply { function: ScalarFunction::Mul, .. })
 }
 
-/// A function and a constant that is added to it, which take less together.
+/// A function and what is done to it, which take less together.
 enum Together {
     /// `exp(x) + c` for a constant of at least 1 in size.
     ExpPlus(ScalarExpr),
+    /// `exp(x)`, or zero for `x` below a constant from where on results are normal numbers.
+    ExpOrZero(ScalarExpr),
     /// `erf(x) + 1` in f32.
     ErfPlusOne,
 }
 
-/// Such a sum, and its `x`.
-fn sum_with_constant(
+/// Such a pair, and its `x`.
+fn together(
     function: ScalarFunction,
     dtype: DType,
     arguments: &[ScalarExpr],
 ) -> Option<(ScalarExpr, Together)> {
+    Format::of(dtype)?;
+    match function {
+        ScalarFunction::Add => sum_with_constant(dtype, arguments),
+        ScalarFunction::Select => exponential_or_zero(dtype, arguments),
+        _ => None,
+    }
+}
+
+fn exponential_or_zero(dtype: DType, arguments: &[ScalarExpr]) -> Option<(ScalarExpr, Together)> {
+    use ScalarFunction::{Exp, Lt};
+    let [
+        ScalarExpr::Apply { function: Lt, arguments: compared, .. },
+        ScalarExpr::Constant(zero),
+        ScalarExpr::Apply { function: Exp, arguments: operand, .. },
+    ] = arguments
+    else {
+        return None;
+    };
+    let ([x, ScalarExpr::Constant(least)], [same]) = (&compared[..], &operand[..]) else {
+        return None;
+    };
+    let fits = x == same && *zero == Scalar::zero(dtype);
+    let is_normal = exponential::is_normal_from(dtype, least.as_f64());
+    let least = ScalarExpr::Constant(*least);
+    (fits && is_normal).then(|| (x.clone(), Together::ExpOrZero(least)))
+}
+
+fn sum_with_constant(dtype: DType, arguments: &[ScalarExpr]) -> Option<(ScalarExpr, Together)> {
     let [one, two] = arguments else { return None };
     let of = |term: &ScalarExpr, c: &ScalarExpr| {
         let ScalarExpr::Apply { function, arguments, .. } = term else { return None };
@@ -105,8 +135,7 @@ fn sum_with_constant(
         };
         Some((arguments[0].clone(), together))
     };
-    let adds = function == ScalarFunction::Add && Format::of(dtype).is_some();
-    adds.then(|| of(one, two).or_else(|| of(two, one))).flatten()
+    of(one, two).or_else(|| of(two, one))
 }
 
 /// Guards around a value: the conditions, and whether it stands where they hold or where not.
@@ -134,13 +163,16 @@ impl Expander<'_> {
                 Ok(())
             }
             ScalarExpr::Apply { function, dtype, arguments } => {
-                if let Some((mut x, sum)) = sum_with_constant(*function, *dtype, arguments) {
+                if let Some((mut x, pair)) = together(*function, *dtype, arguments) {
                     self.value(&mut x)?;
                     self.bind(&mut x);
                     let format = Format::of(*dtype);
                     let mut maths = Maths { kernel: self.kernel, lets: &mut self.lets, format };
-                    *value = match sum {
+                    *value = match pair {
                         Together::ExpPlus(c) => exponential::exp_plus(&mut maths, &x, &c),
+                        Together::ExpOrZero(least) => {
+                            exponential::exp_or_zero(&mut maths, &x, &least)
+                        }
                         Together::ErfPlusOne => error_function::erf_plus_one(&mut maths, &x),
                     };
                     return Ok(());
