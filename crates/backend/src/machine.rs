@@ -43,6 +43,9 @@ pub struct Machine {
     /// What rounding a vector of f32 to bfloat16 and back takes, in instructions of which
     /// `arithmetic_per_cycle` are started: the bit that is rounded to, the sum, what keeps NaN.
     pub rounding_to_bf16: f64,
+    /// What instructions of the table take, by their names, where that is not what they take on
+    /// other processors of their instruction set.
+    pub costs: &'static [(&'static str, InstructionCost)],
     /// Cycles from a store until a load of what was stored has it.
     pub store_to_load: f64,
     /// Cycles before the first byte is there of what lies elsewhere in a large operand: what is
@@ -206,6 +209,7 @@ impl Machine {
             cycles_of_division: 6.0,
             cycles_of_gather: 1.4,
             rounding_to_bf16: 8.0,
+            costs: &[],
             store_to_load: 8.0,
             start_elsewhere: 12.0,
             lines_stored: 14,
@@ -254,6 +258,10 @@ impl Machine {
             looks_ahead: 512.0,
             cycles_of_division: 10.0,
             cycles_of_gather: 0.6,
+            costs: &[(
+                "dot_bf16_2",
+                InstructionCost { cycles: 2.0, latency: 10, prepared: 0.0 },
+            )],
             l1: Level { bytes: 48 << 10, ..near.l1 },
             l2: Level { bytes: 2 << 20, writes: 16.0, set_bytes: Some(128 << 10), ..near.l2 },
             l3: Level { bytes: 256 << 20, usable: 0.25, reads: 9.3, writes: 8.7, ..near.l3 },
@@ -311,6 +319,7 @@ impl Machine {
             cycles_of_division: 14.0,
             cycles_of_gather: 2.0,
             rounding_to_bf16: 8.0,
+            costs: &[],
             store_to_load: 1.0,
             start_elsewhere: 1.0,
             lines_stored: 1,

@@ -4,7 +4,7 @@
 
 use tensor::DType;
 
-use crate::instruction::Instruction;
+use crate::instruction::{Instruction, InstructionCost};
 use crate::machine::Machine;
 
 /// An instruction set.
@@ -58,6 +58,19 @@ impl Target {
         shared.unwrap_or_else(|| self.clone())
     }
 
+    /// The instructions that it has, with what they take on it.
+    pub fn instructions(&self) -> impl Iterator<Item = (&'static Instruction, InstructionCost)> {
+        Instruction::all().iter().filter_map(|row| Some((row, self.cost_of(row)?)))
+    }
+
+    /// What an instruction takes on it, if it has it.
+    #[must_use]
+    pub fn cost_of(&self, row: &Instruction) -> Option<InstructionCost> {
+        let of_all = row.cost(self.isa)?;
+        let own = self.machine.costs.iter().find(|(name, _)| *name == row.name());
+        Some(own.map_or(of_all, |(_, cost)| *cost))
+    }
+
     /// The target as formats see it, whose choices decide the order of sums: its own vectors, and
     /// the processor by which all targets of an architecture decide.
     #[must_use]
@@ -82,7 +95,7 @@ impl Target {
     /// ones.
     #[must_use]
     pub fn multiplies_bytes(&self) -> bool {
-        self.isa.instructions().any(|(row, _)| row.takes(&[DType::U8, DType::I8], 4))
+        self.instructions().any(|(row, _)| row.takes(&[DType::U8, DType::I8], 4))
     }
 
     /// Whether it has instructions for products of integers of 64 bits in vectors, and for what
@@ -98,7 +111,7 @@ impl Target {
     pub fn prefers_bytes(&self) -> bool {
         let each = |dtypes: &[DType], count: i64| {
             let own = |row: &Instruction| row.takes(dtypes, count);
-            let cost = self.isa.instructions().find_map(|(row, cost)| own(row).then_some(cost));
+            let cost = self.instructions().find_map(|(row, cost)| own(row).then_some(cost));
             cost.map(|cost| cost.cycles / count as f64)
         };
         let pairs = each(&[DType::I16, DType::I16], 2).unwrap_or(f64::INFINITY);
@@ -110,7 +123,7 @@ impl Target {
     #[must_use]
     pub fn signed_bytes_at_once(&self) -> Option<i64> {
         let signed = [DType::I8, DType::I8];
-        let mut rows = self.isa.instructions();
+        let mut rows = self.instructions();
         rows.find_map(|(row, _)| row.takes(&signed, row.count()).then_some(row.count()))
     }
 

@@ -475,7 +475,7 @@ impl Walk<'_> {
             LoopKind::Unroll => Kind::WrittenOut,
             LoopKind::Instruction(name) => {
                 let row = Instruction::named(name);
-                let cost = row.and_then(|row| row.cost(self.target.isa));
+                let cost = row.and_then(|row| self.target.cost_of(row));
                 cost.map_or(Kind::WrittenOut, Kind::Instruction)
             }
         }

@@ -150,7 +150,8 @@ fn axis(found: &LoopInfo, read: &[Expr], update: &[Option<&LoopInfo>]) -> Axis {
     Axis { last: found.clone(), update: by_ones.and_then(|at| update[at].cloned()), place }
 }
 
-/// The target's instructions that take neighbours of these types at once, with what they cost.
+/// The target's instructions that take neighbours of these types at once, with what they cost:
+/// those that take no longer than a multiply-add for each.
 pub(super) fn instructions(
     problem: &Problem,
     kernel: &Kernel,
@@ -159,8 +160,9 @@ pub(super) fn instructions(
     let Some(tuple) = tuple(problem, kernel) else { return Vec::new() };
     let loads = problem.update.loads();
     let dtypes: Vec<DType> = loads.map(|access| kernel.buffers[access.buffer].dtype).collect();
-    let all = target.isa.instructions();
-    all.filter(|(row, _)| row.takes(&dtypes, tuple.extent)).collect()
+    let apart = tuple.extent as f64 * target.machine.multiply_add().cycles;
+    let all = target.instructions();
+    all.filter(|(row, cost)| row.takes(&dtypes, tuple.extent) && cost.cycles <= apart).collect()
 }
 
 /// The innermost reduced loop, where it goes over neighbours in operands so short that those fill

@@ -52,7 +52,7 @@ pub fn at_once(kernel: &Kernel, target: &Target) -> f64 {
                 dtypes.push(kernel.buffers[*buffer].dtype);
             }
         });
-        let fits = target.isa.instructions().filter(|(row, _)| row.takes(&dtypes, row.count()));
+        let fits = target.instructions().filter(|(row, _)| row.takes(&dtypes, row.count()));
         for (row, cost) in fits {
             let cycles = target.machine.multiply_add().cycles;
             best = best.max(row.count() as f64 * cycles / cost.cycles);

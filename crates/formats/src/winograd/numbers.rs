@@ -96,7 +96,7 @@ impl Numbers {
     /// target has none, and of floats.
     pub(super) fn instruction(&self, target: &Target) -> Option<(InstructionCost, i64)> {
         let dtypes = [self.operand(); 2];
-        let mut rows = target.isa.instructions();
+        let mut rows = target.instructions();
         let is_exact = matches!(self, Numbers::Integers(_));
         let found = rows.find(|(row, _)| is_exact && row.takes(&dtypes, PAIR));
         found.map(|(_, cost)| (cost, PAIR))
