@@ -258,10 +258,7 @@ impl Machine {
             looks_ahead: 512.0,
             cycles_of_division: 10.0,
             cycles_of_gather: 0.6,
-            costs: &[(
-                "dot_bf16_2",
-                InstructionCost { cycles: 2.0, latency: 10, prepared: 0.0 },
-            )],
+            costs: &[("dot_bf16_2", InstructionCost { cycles: 2.0, latency: 10, prepared: 0.0 })],
             l1: Level { bytes: 48 << 10, ..near.l1 },
             l2: Level { bytes: 2 << 20, writes: 16.0, set_bytes: Some(128 << 10), ..near.l2 },
             l3: Level { bytes: 256 << 20, usable: 0.25, reads: 9.3, writes: 8.7, ..near.l3 },

@@ -25,6 +25,10 @@ const JUMPS: i64 = 1024;
 /// Bytes from which on memory has what is asked for before it is met.
 const IN_TIME: i64 = 4096;
 
+/// Of so many elements of a part a walk meets one at least: windows in steps of two do of four, but
+/// the frame around what others fill is no walk.
+const LEFT_OUT: i64 = 4;
+
 /// Lines that a turn asks for, as far as there are loops to share them.
 const LINES: i64 = 8;
 
@@ -99,9 +103,9 @@ fn walk_through(
         if !moves(inside, id, chain[depth - 1].variable) {
             return None;
         }
-        let Met { begin, part, before, behind, .. } = met_by(depth, SAMPLES)?;
+        let Met { begin, part, before, behind, count, .. } = met_by(depth, SAMPLES)?;
         let [begin, part, before, behind] = [begin, part, before, behind].map(|by| by * element);
-        if part < machine.line_bytes {
+        if part < machine.line_bytes || count * element < part / LEFT_OUT {
             return None;
         }
         let ahead = behind + part.max(IN_TIME);
@@ -240,6 +244,8 @@ struct Met {
     behind: i64,
     /// The least that lies between the first and the last that a turn meets.
     least: i64,
+    /// How many elements a turn meets, counted as often as it meets them.
+    count: i64,
 }
 
 /// What so many turns meet, from the first and from `samples` others up to the last.
@@ -254,7 +260,10 @@ fn met(place: &Place<'_>, accesses: &[Access<'_>], turns: i64, samples: i64) -> 
     let last = &accesses[ends(true)?.max()?.1];
     let begin = place.of(first, 0, false)?;
     let part = (place.of(first, turns - 1, false)? - begin) / (turns - 1).max(1);
-    let mut met = Met { begin, part, before: 0, behind: 0, least: i64::MAX };
+    let turns_inside =
+        |access: &Access<'_>| -> i64 { access.inner.iter().map(|(_, extent)| extent).product() };
+    let count = accesses.iter().map(turns_inside).sum();
+    let mut met = Met { begin, part, before: 0, behind: 0, least: i64::MAX, count };
     for sample in 0..=samples {
         let turn = sample * (turns - 1) / samples;
         let [from, to] = [place.of(first, turn, false)?, place.of(last, turn, true)?];
