@@ -31,6 +31,7 @@ mod profile;
 mod resolve;
 mod run;
 mod small;
+mod square;
 mod state;
 
 pub use call::Call;
