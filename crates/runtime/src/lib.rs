@@ -26,6 +26,7 @@ mod executable;
 mod library;
 mod memory;
 mod movement;
+mod parts;
 pub mod pool;
 mod profile;
 mod resolve;
