@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use base::Diagnostics;
-use tensor::{DType, StagedFile, Tensor};
+use tensor::StagedFile;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::file::EngineFile;
@@ -11,6 +11,13 @@ use crate::wire::Damage;
 use crate::{
     ALIGNMENT, CONSTANTS_DIGEST, FORMAT, HEAD_DIGEST, HEADER, MAGIC, PAGE, ROW, head_digest,
 };
+
+/// Gives bytes, part by part, to whom it is told.
+pub type Fill<'a> = dyn FnMut(&mut dyn FnMut(&[u8]) -> base::Result<()>) -> base::Result<()> + 'a;
+
+/// So many bytes are written while caches keep them from their digest, at once: the more at a time,
+/// the fewer of them are joined to whole pages.
+const CHUNK: usize = 8 << 20;
 
 /// Sections, and constants that are written from where they lie.
 #[derive(Debug, Default)]
@@ -97,7 +104,7 @@ impl<'a> EngineDraft<'a> {
     }
 
     /// Takes away so many bytes that are there, in whose place [`EngineDraft::write_filled`] has
-    /// others made. There is one such room.
+    /// others given. There is one such room.
     ///
     /// # Errors
     /// As [`EngineDraft::replace_constant`].
@@ -131,48 +138,55 @@ impl<'a> EngineDraft<'a> {
     /// # Errors
     /// Those of the writer; one of the kind `InvalidInput` where room is left.
     pub fn write(&self, file: &mut impl Write) -> io::Result<()> {
-        file.write_all(&self.sealed(self.head(), &[]))?;
-        self.pieces().try_for_each(|piece| match piece {
-            Piece::Bytes(bytes) => file.write_all(bytes),
-            Piece::Room(_) => Err(io::ErrorKind::InvalidInput.into()),
-        })
+        let mut digest = Xxh3::new();
+        let bytes = || {
+            self.pieces().map(|piece| match piece {
+                Piece::Bytes(bytes) => Ok(bytes),
+                Piece::Room(_) => Err(io::Error::from(io::ErrorKind::InvalidInput)),
+            })
+        };
+        bytes().try_for_each(|bytes| bytes.map(|bytes| digest.update(bytes)))?;
+        file.write_all(&sealed(self.head(), &digest))?;
+        bytes().try_for_each(|bytes| file.write_all(bytes?))
     }
 
-    /// Writes the file, and has `fill` write all that belongs where room was left: into the file's
-    /// own memory, zeros so far, so that nothing is copied. What the system refuses `failed` tells.
+    /// Writes the file, and has `fill` give all that belongs where room was left to whom it is
+    /// told, part by part. What the system refuses `failed` tells.
     ///
     /// # Errors
-    /// Those of the system, and of `fill`.
+    /// Those of the system, and of `fill`, which are internal ones where it gives too much or too
+    /// little.
     pub fn write_filled(
         &self,
         file: &mut StagedFile,
-        fill: &mut dyn FnMut(&mut [u8]) -> base::Result<()>,
+        fill: &mut Fill<'_>,
         failed: &dyn Fn(io::Error) -> Diagnostics,
     ) -> base::Result<()> {
         let head = self.head();
         file.write_all(&head).map_err(failed)?;
-        let write = |piece| match piece {
-            Piece::Bytes(bytes) => file.write_all(bytes),
-            Piece::Room(bytes) => file.leave_room(bytes as u64),
+        let mut digest = Xxh3::new();
+        let mut write = |bytes: &[u8]| {
+            bytes.chunks(CHUNK).try_for_each(|chunk| {
+                digest.update(chunk);
+                file.write_all(chunk).map_err(failed)
+            })
         };
-        self.pieces().try_for_each(write).map_err(failed)?;
-        let mut rooms = self.constants.iter().filter(|(_, it)| matches!(it, Piece::Room(_)));
-        let (at, bytes) = rooms.next().map_or((0, 0), |(at, room)| (head.len() + at, room.len()));
-        let head = match file.room(at as u64, bytes) {
-            Ok(mut memory) => {
-                fill(&mut memory)?;
-                self.sealed(head, &memory)
+        for piece in self.pieces() {
+            match piece {
+                Piece::Bytes(bytes) => write(bytes)?,
+                Piece::Room(bytes) => {
+                    let mut left = bytes;
+                    fill(&mut |part| {
+                        left = left.checked_sub(part.len()).ok_or_else(does_not_fit)?;
+                        write(part)
+                    })?;
+                    if left > 0 {
+                        return Err(does_not_fit());
+                    }
+                }
             }
-            // Some file systems have no such memory.
-            Err(_) => {
-                let zeros = Tensor::try_zeros(DType::U8, &[bytes]);
-                let mut zeros = zeros.ok_or_else(|| failed(io::ErrorKind::OutOfMemory.into()))?;
-                fill(zeros.bytes_mut())?;
-                file.overwrite(at as u64, zeros.bytes()).map_err(failed)?;
-                self.sealed(head, zeros.bytes())
-            }
-        };
-        file.overwrite(0, &head).map_err(failed)
+        }
+        file.overwrite(0, &sealed(head, &digest)).map_err(failed)
     }
 
     /// All behind the head: the constants, and zeros in between.
@@ -183,19 +197,6 @@ impl<'a> EngineDraft<'a> {
             end = offset + piece.len();
             [between, piece]
         })
-    }
-
-    /// A head with its digest and that of the constants, this where room was left.
-    fn sealed(&self, mut head: Vec<u8>, room: &[u8]) -> Vec<u8> {
-        let mut constants = Xxh3::new();
-        self.pieces().for_each(|piece| match piece {
-            Piece::Bytes(bytes) => constants.update(bytes),
-            Piece::Room(_) => constants.update(room),
-        });
-        head[CONSTANTS_DIGEST].copy_from_slice(&constants.digest128().to_le_bytes());
-        let digest = head_digest(&head);
-        head[HEAD_DIGEST].copy_from_slice(&digest.to_le_bytes());
-        head
     }
 
     /// The head, but for digests.
@@ -219,4 +220,17 @@ impl<'a> EngineDraft<'a> {
         head[24..32].copy_from_slice(&((bytes + self.end) as u64).to_le_bytes());
         head
     }
+}
+
+/// A head with its digest and that of the constants.
+fn sealed(mut head: Vec<u8>, constants: &Xxh3) -> Vec<u8> {
+    head[CONSTANTS_DIGEST].copy_from_slice(&constants.digest128().to_le_bytes());
+    let digest = head_digest(&head);
+    head[HEAD_DIGEST].copy_from_slice(&digest.to_le_bytes());
+    head
+}
+
+#[cold]
+fn does_not_fit() -> Diagnostics {
+    Diagnostics::internal("constants do not fit the room that was left for them")
 }

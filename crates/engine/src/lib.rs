@@ -27,7 +27,7 @@ mod draft;
 mod file;
 mod wire;
 
-pub use draft::EngineDraft;
+pub use draft::{EngineDraft, Fill};
 pub use file::EngineFile;
 pub use wire::{Damage, Decoder, Encoder};
 

@@ -2,6 +2,8 @@
 
 use bytes::Bytes;
 use engine::{EngineDraft, EngineFile};
+use tensor::staged::cannot_write;
+use tensor::{StagedFiles, TemporaryFolder};
 
 fn sample() -> Vec<u8> {
     let large = vec![7; 10_000];
@@ -57,4 +59,53 @@ fn changed_constants_are_found_where_that_is_asked() {
     let file = EngineFile::of(Bytes::from(bytes)).expect("the head is as it was");
     let found = file.check_constants().expect_err("a constant is another");
     assert_eq!(found.code, "TW0303");
+}
+
+/// The sample, of whose large constant some bytes are given part by part when it is written.
+fn filled(parts: &[&[u8]]) -> base::Result<Vec<u8>> {
+    let whole = EngineFile::of(Bytes::from(sample())).expect("it is as it was written");
+    let mut draft = EngineDraft::of(&whole);
+    draft.replace_constant(0, b"xy").expect("it is there");
+    draft.leave_room(5_000, 6_000).expect("it is there");
+    assert!(draft.write(&mut Vec::new()).is_err(), "room is left");
+    let folder = TemporaryFolder::new()?;
+    let path = folder.path().join("file.tw");
+    let mut files = StagedFiles::new();
+    let failed = |error| cannot_write(&path, &error).into();
+    files.write_checked(&path, |file| {
+        let fill = &mut |take: &mut dyn FnMut(&[u8]) -> base::Result<()>| {
+            parts.iter().try_for_each(|part| take(part))
+        };
+        draft.write_filled(file, fill, &failed)
+    })?;
+    files.commit()?;
+    Ok(std::fs::read(&path).expect("it is there"))
+}
+
+#[test]
+fn room_is_filled_part_by_part() {
+    let mut large = vec![7; 10_000];
+    let made: Vec<u8> = (0..6_000).map(|at| at as u8).collect();
+    large[904..6_904].copy_from_slice(&made);
+    let mut draft = EngineDraft::new();
+    draft.section(1, b"one".to_vec());
+    draft.section(9, Vec::new());
+    draft.constant(b"xy");
+    draft.constant(&large);
+    draft.constant(b"c");
+    let mut wanted = Vec::new();
+    draft.write(&mut wanted).expect("memory takes all");
+    for cuts in [vec![], vec![1], vec![64, 64, 5_000]] {
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for end in cuts.into_iter().chain([made.len()]) {
+            parts.push(&made[start..end]);
+            start = end;
+        }
+        assert!(filled(&parts).expect("it fits") == wanted);
+    }
+    for misfit in [&made[1..], &[&made[..], &[0]].concat()] {
+        let found = filled(&[misfit]).expect_err("it does not fit");
+        assert_eq!(found[0].code, "TW0901");
+    }
 }

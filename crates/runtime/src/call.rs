@@ -8,7 +8,7 @@ use base::{ConstantId, Diagnostic};
 
 use crate::profile::Profile;
 use crate::resolve::Owner;
-use crate::run::{Companion, Donated, run};
+use crate::run::{Companion, Donated, run, run_parts};
 use crate::state::State;
 
 /// One run of an executable: memory is given to it, then it runs.
@@ -148,6 +148,31 @@ impl<'a> Call<'a> {
     pub fn run_releasing(self, release: &mut dyn FnMut(ConstantId)) -> base::Result<()> {
         self.check_complete()?;
         run(self.state, Companion::Release(release))
+    }
+
+    /// As [`run_releasing`](Call::run_releasing), for a program that fills the constants, of which
+    /// no memory is given: they are handed over in order, in parts of about `most` bytes where the
+    /// program fills them so. A part's memory is that of the next one.
+    ///
+    /// # Errors
+    /// As [`run`](Call::run), and those of `hand_over`.
+    pub fn run_in_parts(
+        mut self,
+        most: usize,
+        release: &mut dyn FnMut(ConstantId),
+        hand_over: &mut dyn FnMut(&[u8]) -> base::Result<()>,
+    ) -> base::Result<()> {
+        let parts = self.state.executable.resolved.constant_parts(most);
+        self.give_later(Owner::Constants);
+        self.check_complete()?;
+        run_parts(self.state, &parts, release, hand_over)
+    }
+
+    /// Says that an owner's memory is given while the program runs.
+    fn give_later(&mut self, owner: Owner) {
+        if let Some(port) = self.state.executable.resolved.port(owner) {
+            self.state.given[port] = true;
+        }
     }
 
     fn check_complete(&self) -> base::Result<()> {

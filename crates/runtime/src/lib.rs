@@ -26,11 +26,13 @@ mod executable;
 mod library;
 mod memory;
 mod movement;
+mod parts;
 pub mod pool;
 mod profile;
 mod resolve;
 mod run;
 mod small;
+mod square;
 mod state;
 
 pub use call::Call;

@@ -1,8 +1,7 @@
 //! Copies of elements along axes: what `Step::Move` does.
 //!
 //! Where one axis is contiguous in what is read and another one in what is written, blocks of
-//! [`SIDE`] by [`SIDE`] elements are transposed, so that both sides are touched a cache line at a
-//! time:
+//! [`ROWS`] cache lines are transposed square by square:
 //!
 //! ```text
 //! read    c0 c1 c2 ...        written   r0c0 r1c0 r2c0 ...
@@ -12,8 +11,14 @@
 
 use program::MoveAxis;
 
-/// Elements along each side of a block.
-const SIDE: usize = 16;
+use crate::square::transpose;
+
+/// Bytes of a cache line: so many are read of each row of a block at once.
+const LINE: usize = 64;
+
+/// Rows of a block. What is written of their lines stays in a first-level cache until lines are
+/// whole.
+const ROWS: usize = 256;
 
 /// A [`MoveAxis`] in the machine's word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,10 +49,10 @@ pub(crate) unsafe fn move_elements(
     // SAFETY: as the caller promises; the types have `element` bytes.
     unsafe {
         match element {
-            1 => move_all::<u8>(from, to, axes),
-            2 => move_all::<u16>(from, to, axes),
-            4 => move_all::<u32>(from, to, axes),
-            8 => move_all::<u64>(from, to, axes),
+            1 => move_all::<u8, 16>(from, to, axes),
+            2 => move_all::<u16, 8>(from, to, axes),
+            4 => move_all::<u32, 4>(from, to, axes),
+            8 => move_all::<u64, 2>(from, to, axes),
             _ => {
                 let bytes = Axis { extent: element, from: 1, to: 1 };
                 axes.iter_mut().for_each(|axis| {
@@ -55,23 +60,23 @@ pub(crate) unsafe fn move_elements(
                     axis.to *= element;
                 });
                 axes.push(bytes);
-                move_all::<u8>(from, to, axes);
+                move_all::<u8, 16>(from, to, axes);
             }
         }
     }
 }
 
-/// Copies elements of a type, which need not be aligned.
+/// Copies elements of a type, which need not be aligned, and of which 16 bytes hold `SIDE`.
 ///
 /// # Safety
 /// As for [`move_elements`].
-unsafe fn move_all<T: Copy + Default>(from: *const u8, to: *mut u8, axes: Vec<Axis>) {
+unsafe fn move_all<T: Copy, const SIDE: usize>(from: *const u8, to: *mut u8, axes: Vec<Axis>) {
     let (from, to) = (from.cast::<T>(), to.cast::<T>());
     let axes = merged(axes);
     // SAFETY: as the caller promises; merged axes lead to the same elements.
     unsafe {
         match Blocks::of(&axes) {
-            Some(blocks) => blocks.move_outer(&blocks.outer, from, to),
+            Some(blocks) => blocks.move_outer::<T, SIDE>(&blocks.outer, from, to),
             None => along(&axes, from, to),
         }
     }
@@ -181,79 +186,69 @@ impl Blocks {
 
     /// # Safety
     /// As for [`move_elements`].
-    unsafe fn move_outer<T: Copy + Default>(&self, outer: &[Axis], from: *const T, to: *mut T) {
+    unsafe fn move_outer<T: Copy, const SIDE: usize>(
+        &self,
+        outer: &[Axis],
+        from: *const T,
+        to: *mut T,
+    ) {
         let Some((axis, inner)) = outer.split_first() else {
             // SAFETY: as the caller promises.
-            unsafe { self.move_rows(from, to) };
+            unsafe { self.move_rows::<T, SIDE>(from, to) };
             return;
         };
         for index in 0..axis.extent {
             // SAFETY: no element lies behind the last one of all.
             unsafe {
                 let (from, to) = (from.add(index * axis.from), to.add(index * axis.to));
-                self.move_outer(inner, from, to);
+                self.move_outer::<T, SIDE>(inner, from, to);
             }
         }
     }
 
     /// # Safety
     /// As for [`move_elements`].
-    unsafe fn move_rows<T: Copy + Default>(&self, from: *const T, to: *mut T) {
+    unsafe fn move_rows<T: Copy, const SIDE: usize>(&self, from: *const T, to: *mut T) {
         let (count, apart) = (self.rows.extent, self.rows.from);
-        for first in (0..count).step_by(SIDE) {
-            let rows = SIDE.min(count - first);
+        let line = LINE / size_of::<T>();
+        for first in (0..count).step_by(ROWS) {
+            let rows = ROWS.min(count - first);
             let (from, to) = (from.wrapping_add(first * apart), to.wrapping_add(first));
             // Along the rows, which the processor then fetches ahead.
-            for (number, places) in self.places.chunks(SIDE).enumerate() {
-                let from = from.wrapping_add(number * SIDE);
+            for (number, places) in self.places.chunks(line).enumerate() {
+                let from = from.wrapping_add(number * line);
                 // SAFETY: the block's elements are among those of the movement.
-                unsafe {
-                    match <&[usize; SIDE]>::try_from(places) {
-                        Ok(places) if rows == SIDE => whole_block(places, apart, from, to),
-                        _ => part_of_block(places, rows, apart, from, to),
-                    }
-                }
+                unsafe { move_block::<T, SIDE>(places, (rows, apart), from, to) };
             }
         }
     }
 }
 
-/// Transposes a block of [`SIDE`] rows of [`SIDE`] elements.
+/// Transposes a block of so many rows, so far apart where they are read: squares, and element by
+/// element what these leave.
 ///
 /// # Safety
 /// Its elements are readable and writable, and what is written is not read.
-unsafe fn whole_block<T: Copy + Default>(
-    places: &[usize; SIDE],
-    apart: usize,
-    from: *const T,
-    to: *mut T,
-) {
-    let mut block = [[T::default(); SIDE]; SIDE];
-    for (number, row) in block.iter_mut().enumerate() {
-        // SAFETY: the row is readable.
-        *row = unsafe { from.add(number * apart).cast::<[T; SIDE]>().read_unaligned() };
-    }
-    for (number, &place) in places.iter().enumerate() {
-        let column: [T; SIDE] = std::array::from_fn(|row| block[row][number]);
-        // SAFETY: the column is writable.
-        unsafe { to.add(place).cast::<[T; SIDE]>().write_unaligned(column) };
-    }
-}
-
-/// Transposes a block that is smaller.
-///
-/// # Safety
-/// As for [`whole_block`].
-unsafe fn part_of_block<T: Copy>(
+unsafe fn move_block<T: Copy, const SIDE: usize>(
     places: &[usize],
-    rows: usize,
-    apart: usize,
+    (rows, apart): (usize, usize),
     from: *const T,
     to: *mut T,
 ) {
-    for row in 0..rows {
-        for (number, &place) in places.iter().enumerate() {
-            // SAFETY: the element is readable and writable.
+    let (squares, rest) = places.as_chunks::<SIDE>();
+    let whole = rows / SIDE * SIDE;
+    for row in (0..whole).step_by(SIDE) {
+        let (from, to) = (from.wrapping_add(row * apart), to.wrapping_add(row));
+        for (number, places) in squares.iter().enumerate() {
+            // SAFETY: the square is a part of the block.
+            unsafe { transpose(places, apart, from.add(number * SIDE), to) };
+        }
+    }
+    let first = if rest.is_empty() { whole } else { 0 };
+    for row in first..rows {
+        let done = if row < whole { places.len() - rest.len() } else { 0 };
+        for (number, &place) in places.iter().enumerate().skip(done) {
+            // SAFETY: the element is one of the block.
             unsafe {
                 let element = from.add(row * apart + number).read_unaligned();
                 to.add(place + row).write_unaligned(element);
@@ -324,6 +319,9 @@ mod tests {
         // A gap between the rows that are read, and another axis around both.
         check(&axes([(20, 1, 33), (33, 25, 1)]));
         check(&axes([(3, 1000, 700), (20, 1, 33), (33, 25, 1)]));
+        // More rows than a block has, of more than a line.
+        check(&axes([(70, 1, 530), (517, 71, 1)]));
+        check(&axes([(11, 1, 300), (2, 11, 11 * 300), (300, 22, 1)]));
     }
 
     #[test]

@@ -91,6 +91,22 @@ pub(crate) enum Instruction {
     },
 }
 
+impl Instruction {
+    /// Whether the instruction that comes next is always the one behind it.
+    pub(crate) fn goes_on(&self) -> bool {
+        match self {
+            Instruction::Run(_)
+            | Instruction::Copy { .. }
+            | Instruction::Move { .. }
+            | Instruction::Bind { .. } => true,
+            Instruction::Jump { .. }
+            | Instruction::JumpUnless { .. }
+            | Instruction::Begin { .. }
+            | Instruction::Next { .. } => false,
+        }
+    }
+}
+
 /// An entry of the pointer table, and how to compute it where it is not constant.
 #[derive(Debug)]
 pub(crate) struct Pointer {
@@ -145,6 +161,8 @@ pub(crate) struct Resolved {
     pub(crate) last_reads: Vec<(usize, Owner)>,
     /// Weights by each instruction that reads them, sorted.
     pub(crate) weight_reads: Vec<(usize, ConstantId)>,
+    /// Slots of the block of constants by each instruction that touches them.
+    pub(crate) constant_uses: Vec<(usize, SlotId)>,
     /// Moves of weights that the instruction before reads as well, to constants that it does not
     /// touch: both may go on piece by piece. Sorted.
     pub(crate) beside: Vec<usize>,
@@ -188,6 +206,7 @@ pub(crate) fn resolve(
         limits: 0,
         last_reads: Vec::new(),
         weight_reads: Vec::new(),
+        constant_uses: Vec::new(),
         beside: Vec::new(),
         scratch_bytes: 0,
         fills_constants: false,
@@ -343,7 +362,8 @@ impl Resolver<'_> {
                 let last = (self.depth == 0).then_some(next);
                 self.last_reads.insert(Owner::Input(number), last);
             }
-            _ => {}
+            Place::Constants(_) => self.resolved.constant_uses.push((next, address.slot)),
+            Place::Output(_) | Place::Arena(_) => {}
         }
         let (Amount::Known(start), Amount::Known(length)) = (&offset, &bytes) else {
             let computed = Computed { entry, slot: address.slot, offset, bytes };

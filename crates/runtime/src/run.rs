@@ -14,6 +14,7 @@ use crate::abi::{Context, fault_diagnostic};
 use crate::executable::LoadedProgram;
 use crate::memory::give_back;
 use crate::movement::move_elements;
+use crate::parts::{Part, memory_for};
 use crate::pool::{self, Session};
 use crate::profile::Profile;
 use crate::resolve::{Amount, Computed, Instruction, Owner, Pointer, RunStep, offset_inside};
@@ -51,9 +52,7 @@ const SHARED_BYTES: usize = 1 << 20;
 /// Runs the whole program. Everything that it addresses has been given to the state.
 pub(crate) fn run(state: &mut State, mut companion: Companion<'_, '_>) -> base::Result<()> {
     let executable = state.executable.clone();
-    let session = if state.threads > 1 { pool::session(state.threads) } else { None };
-    state.symbols.copy_from_slice(&executable.resolved.symbols);
-    let mut machine = Machine { executable: &executable, state, session, turns: 0 };
+    let mut machine = Machine::new(&executable, state);
     if let Companion::Profile(profile) = &mut companion {
         profile.start();
     }
@@ -78,6 +77,37 @@ pub(crate) fn run(state: &mut State, mut companion: Companion<'_, '_>) -> base::
                 }
             }
         }
+    }
+    Ok(())
+}
+
+/// Runs a program that fills the constants part by part: it hands each part over when it is whole.
+/// Everything else that it addresses has been given to the state.
+pub(crate) fn run_parts(
+    state: &mut State,
+    parts: &[Part],
+    release: &mut dyn FnMut(ConstantId),
+    hand_over: &mut dyn FnMut(&[u8]) -> base::Result<()>,
+) -> base::Result<()> {
+    let executable = state.executable.clone();
+    let resolved = &executable.resolved;
+    let mut memory = memory_for(parts)?;
+    let mut machine = Machine::new(&executable, state);
+    for (number, part) in parts.iter().enumerate() {
+        let bytes = part.bytes.len();
+        if number > 0 {
+            memory.bytes_mut()[..bytes].fill(0);
+        }
+        if let Some(port) = resolved.port(Owner::Constants) {
+            // Where the block would begin; of its slots those of the part are used alone.
+            let block = memory.as_ptr().wrapping_sub(part.bytes.start);
+            machine.state.give(port, block);
+        }
+        let mut next = part.instructions.start;
+        while next < part.instructions.end {
+            next = machine.releasing(&resolved.instructions[next], next, release)?;
+        }
+        hand_over(&memory.bytes()[..bytes])?;
     }
     Ok(())
 }
@@ -112,7 +142,14 @@ impl Arguments {
     }
 }
 
-impl Machine<'_> {
+impl<'a> Machine<'a> {
+    /// At the beginning of a run.
+    fn new(executable: &'a LoadedProgram, state: &'a mut State) -> Machine<'a> {
+        let session = if state.threads > 1 { pool::session(state.threads) } else { None };
+        state.symbols.copy_from_slice(&executable.resolved.symbols);
+        Machine { executable, state, session, turns: 0 }
+    }
+
     /// Runs one instruction, and the moves beside it, and releases the weights that these are the
     /// last to read, and large ones.
     fn releasing(

@@ -12,7 +12,6 @@ use std::io::{self, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use base::{Diagnostic, codes};
-use memmap2::{MmapMut, MmapOptions};
 
 /// Bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;
@@ -41,37 +40,6 @@ impl StagedFile {
     pub fn finish(mut self) -> io::Result<File> {
         self.flush()?;
         Ok(self.file)
-    }
-
-    /// Leaves room for so many bytes: zeros, until [`StagedFile::room`] or
-    /// [`StagedFile::overwrite`] puts something there.
-    ///
-    /// # Errors
-    /// Those of the system.
-    pub fn leave_room(&mut self, bytes: u64) -> io::Result<()> {
-        let zeros = vec![0; HUGE_PAGE.min(usize::try_from(bytes).unwrap_or(HUGE_PAGE))];
-        let mut left = bytes;
-        while left > 0 {
-            let some = (zeros.len() as u64).min(left);
-            self.write_all(&zeros[..some as usize])?;
-            left -= some;
-        }
-        Ok(())
-    }
-
-    /// What has been written from an offset on, at a multiple of a page, as memory to change: it is
-    /// the file's own, so that nothing is copied. The disk has the space already.
-    ///
-    /// # Errors
-    /// Those of the system, on which some file systems refuse this.
-    pub fn room(&mut self, offset: u64, bytes: usize) -> io::Result<MmapMut> {
-        self.flush()?;
-        if offset.checked_add(bytes as u64).is_none_or(|end| end > self.written) {
-            return Err(io::ErrorKind::UnexpectedEof.into());
-        }
-        // SAFETY: the file is this process's own until it is moved to its place: it was made under
-        // a name of its own, and nothing shortens it.
-        unsafe { MmapOptions::new().offset(offset).len(bytes).map_mut(&self.file) }
     }
 
     /// Writes over what has been written from an offset on; what is written next goes to the end.
@@ -174,10 +142,8 @@ impl StagedFiles {
         }
         let temporary = temporary_beside(path);
         self.files.push((temporary.clone(), path.to_path_buf()));
-        // What is mapped must be open for reading, too.
-        let mut options = File::options();
-        let made = options.read(true).write(true).create(true).truncate(true).open(&temporary);
-        let mut file = StagedFile::new(made.map_err(|error| cannot_write(path, &error))?);
+        let made = File::create(&temporary).map_err(|error| cannot_write(path, &error))?;
+        let mut file = StagedFile::new(made);
         content(&mut file)?;
         file.finish().map_err(|error| cannot_write(path, &error))?;
         Ok(())
@@ -250,23 +216,18 @@ mod tests {
     }
 
     #[test]
-    fn room_is_filled_in_place() {
-        let name = format!("tilewright-room-{}", std::process::id());
+    fn what_has_been_written_is_written_over() {
+        let name = format!("tilewright-over-{}", std::process::id());
         let path = std::env::temp_dir().join(name);
         let mut files = StagedFiles::new();
-        let bytes = HUGE_PAGE + 4096 + 7;
         let written = files.write(&path, |file| {
             file.write_all(&[1; 4096])?;
-            file.leave_room(bytes as u64)?;
-            file.write_all(&[2; 5])?;
             file.overwrite(4, &[3; 3])?;
-            file.room(4096, bytes)?.fill(4);
-            assert!(file.room(4096, bytes + 6).is_err(), "it ends before that");
             file.write_all(&[5; 2])
         });
         written.and_then(|()| files.commit()).expect("written");
         let own = fs::read(&path).expect("it is there");
-        let parts = [(4, 1), (3, 3), (4089, 1), (bytes, 4), (5, 2), (2, 5)];
+        let parts = [(4, 1), (3, 3), (4089, 1), (2, 5)];
         let expected: Vec<u8> =
             parts.into_iter().flat_map(|(count, byte)| std::iter::repeat_n(byte, count)).collect();
         assert!(own == expected);

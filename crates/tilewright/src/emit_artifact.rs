@@ -20,7 +20,7 @@ use crate::deployment::{
 };
 use crate::jit;
 use crate::options::{Options, TargetChoice};
-use crate::setup::{code_for_this_machine, run_setup};
+use crate::setup::{Destination, code_for_this_machine, run_setup};
 use crate::specialisation::LoweredFunction;
 
 /// The row of the target table that artifacts are made for where nothing is said: code runs on
@@ -248,7 +248,7 @@ pub fn compile_for_artifact(
 fn folded_setup(setup: &LoweredFunction, target: &Target, options: &Options) -> Result<Block> {
     let here = code_for_this_machine(setup, target, options)?;
     let mut constants = Block::zeroed(here.executable().constant_bytes())?;
-    run_setup(&here, constants.bytes_mut(), options)?;
+    run_setup(&here, Destination::Memory(constants.bytes_mut()), options)?;
     Ok(constants)
 }
 

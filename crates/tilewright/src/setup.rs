@@ -43,13 +43,24 @@ pub(crate) fn runs_here(target: &Target) -> bool {
     target.check_machine(&runtime::cpu::has_feature).is_ok()
 }
 
+/// Parts of the block of constants that are handed over have about so many bytes: caches keep them.
+const PART_BYTES: usize = 2 << 20;
+
+/// Where the block of constants goes.
+pub(crate) enum Destination<'a> {
+    /// To memory, zeros so far.
+    Memory(&'a mut [u8]),
+    /// To whoever takes it part by part, in order.
+    Parts(&'a mut dyn FnMut(&[u8]) -> Result<()>),
+}
+
 /// Fills the block of constants.
 ///
 /// # Errors
-/// Faults while running.
+/// Faults while running, and those of whoever takes parts.
 pub(crate) fn run_setup(
     setup: &Specialisation,
-    constants: &mut [u8],
+    to: Destination<'_>,
     options: &Options,
 ) -> Result<()> {
     let run = |state: &mut State| {
@@ -57,18 +68,26 @@ pub(crate) fn run_setup(
         for &id in setup.executable().weights() {
             call.weight(id, setup.weight(id).bytes())?;
         }
-        call.constants_to_fill(constants)?;
         // What has been packed is not read again: the file need not stay in memory beside it.
         let (mut waiting, mut waiting_bytes) = (Vec::new(), 0);
         let release = |id| tensor::mapped::release(setup.weight(id).bytes());
-        call.run_releasing(&mut |id| {
+        let mut release_later = |id| {
             waiting.push(id);
             waiting_bytes += setup.weight(id).bytes().len();
             if waiting_bytes >= RELEASED_TOGETHER {
                 waiting.drain(..).for_each(release);
                 waiting_bytes = 0;
             }
-        })?;
+        };
+        match to {
+            Destination::Memory(bytes) => {
+                call.constants_to_fill(bytes)?;
+                call.run_releasing(&mut release_later)?;
+            }
+            Destination::Parts(take) => {
+                call.run_in_parts(PART_BYTES, &mut release_later, take)?;
+            }
+        }
         waiting.drain(..).for_each(release);
         Ok(())
     };

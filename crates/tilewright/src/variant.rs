@@ -25,7 +25,7 @@ use crate::late::LateValue;
 use crate::options::Options;
 use crate::pipeline::{FrontHalf, front_seen};
 use crate::plan::Plan;
-use crate::setup::{code_for_this_machine, run_setup, runs_here};
+use crate::setup::{Destination, code_for_this_machine, run_setup, runs_here};
 use crate::source::Source;
 use crate::specialisation::{Request, Scopes, Specialisation};
 
@@ -114,14 +114,12 @@ impl Variant {
             keeps_kernels: is_one_of_many,
             ..Request::new(own, &setup_symbols, Role::Setup, (target, options))
         })?;
-        let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
-        // `setup` fills it from its beginning to its end, and would wait for page after page.
-        constants.populate([]);
+        let mut constants = fresh_constants(&setup)?;
         match runs_here(target) {
-            true => run_setup(&setup, constants.bytes_mut(), options)?,
+            true => run_setup(&setup, Destination::Memory(constants.bytes_mut()), options)?,
             false => {
                 let here = code_for_this_machine(&setup.made, target, options)?;
-                run_setup(&here, constants.bytes_mut(), options)?;
+                run_setup(&here, Destination::Memory(constants.bytes_mut()), options)?;
             }
         }
         let plan = Plan::of(&front);
@@ -189,9 +187,9 @@ impl Variant {
         };
         let mut block = match own {
             Some(block) => block,
-            None => Block::zeroed(self.setup.executable().constant_bytes())?,
+            None => fresh_constants(&self.setup)?,
         };
-        let done = run_setup(&self.setup, block.bytes_mut(), options);
+        let done = run_setup(&self.setup, Destination::Memory(block.bytes_mut()), options);
         self.constants = Constants::Computed(Arc::new(block));
         done
     }
@@ -502,6 +500,14 @@ impl Variant {
             || self.only_segment.is_none()
             || self.front.inputs.iter().any(|port| port.fixed_shape().is_none())
     }
+}
+
+/// Memory for what `setup` computes, zeros so far: it fills the block from its beginning to its
+/// end, and would wait for page after page.
+fn fresh_constants(setup: &Specialisation) -> Result<Block> {
+    let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
+    constants.populate([]);
+    Ok(constants)
 }
 
 /// The values of those symbols that have one.

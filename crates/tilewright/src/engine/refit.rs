@@ -19,7 +19,7 @@ use super::load::Loader;
 use super::{EngineSource, load, section};
 use crate::late::LateValue;
 use crate::options::Options;
-use crate::setup::run_setup;
+use crate::setup::{Destination, run_setup};
 use crate::source::Source;
 
 /// Gives an engine file the weights of another file of the same model: `setup` is run again,
@@ -109,10 +109,10 @@ fn refitted_in_place(
     if setup.executable().constant_bytes() != of_block.bytes {
         return Err(Damage::new("its block of constants is of another size").into());
     }
-    // A block of few bytes lies in the head; any other is made where the file has it.
+    // A block of few bytes lies in the head; any other is made when the file is written.
     let mut block = Block::zeroed(if of_block.is_checked { of_block.bytes } else { 0 })?;
     if of_block.is_checked {
-        run_setup(setup, block.bytes_mut(), options)?;
+        run_setup(setup, Destination::Memory(block.bytes_mut()), options)?;
         put(of_block, block.bytes());
     }
     if !is_apart || (!of_block.is_checked && parts.contains_key(&of_block)) {
@@ -138,7 +138,9 @@ fn refitted_in_place(
         files.write(path, |file| draft.write(file))?;
     } else {
         draft.leave_room(of_block.offset, of_block.bytes)?;
-        let mut fill = |memory: &mut [u8]| run_setup(setup, memory, options);
+        let mut fill = |take: &mut dyn FnMut(&[u8]) -> Result<()>| {
+            run_setup(setup, Destination::Parts(take), options)
+        };
         let failed = |error| cannot_write(path, &error).into();
         files.write_checked(path, |file| draft.write_filled(file, &mut fill, &failed))?;
     }
