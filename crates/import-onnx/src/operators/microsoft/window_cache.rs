@@ -50,8 +50,8 @@ impl WindowCache {
             Some([_, _, room, _]) => room.clone(),
             _ => return Err(shape_error("a cache of a window has four axes and is given")),
         };
-        if room.as_constant().is_some_and(|room| room < window) {
-            return Err(shape_error(format!("a cache of {room:?} rows for windows of {window}")));
+        if let Some(rows) = room.as_constant().filter(|rows| *rows < window) {
+            return Err(shape_error(format!("a cache of {rows} rows for windows of {window}")));
         }
         let before = kept(graph, first, &room, window)?;
         let after = kept(graph, end, &room, window)?;
