@@ -499,6 +499,15 @@ def group_query():
                 inputs += [None, None, None, f(b, 1, s, total), f(heads)]
                 attributes.update(scale=0.4)
             yield inputs, attributes, [1, 1, 1]
+    # Caches of little more than a window, all of whose rows are taken behind the call.
+    for b, s, past, room, window in [(1, 6, 0, 6, 4), (1, 9, 0, 4, 4), (1, 1, 3, 4, 4), (1, 1, 4, 4, 4), (2, 1, 9, 4, 4), (1, 3, 5, 4, 3), (1, 1, 8, 6, 4), (1, 7, 2, 5, 5), (1, 4, 5, 6, 4), (1, 1, 31, 7, 3), (1, 6, 10, 4, 2)]:
+        heads, shared, size, at_once = 4, 2, 16, room - window + 1
+        kept = lambda length: length + min(0, (room - length) // at_once * at_once)
+        assert kept(past + s) == room, (past, s, room, window, kept(past + s))
+        inputs = [f(b, s, heads * size), f(b, s, shared * size), f(b, s, shared * size)]
+        inputs += [np.where(np.arange(room)[:, None] < kept(past), f(b, shared, room, size), number(0)) for _ in range(2)]
+        inputs += [np.full(b, past + s - 1, np.int32), Known(np.array(past + s, np.int32)), f(64, size // 2), f(64, size // 2)]
+        yield inputs, {"num_heads": heads, "kv_num_heads": shared, "do_rotary": 1, "sliding_window_cache": 1, "local_window_size": window}, [1, 1, 1]
 
 
 @cases("RotaryEmbedding")

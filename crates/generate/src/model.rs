@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use base::{Diagnostic, Diagnostics, Result, codes};
 use tensor::{DType, Tensor};
-use tilewright::compiled::{DecoderModel, EngineSource, PAGE_PLACES, Source, compile_source};
+use tilewright::compiled::{DecoderModel, EngineSource, PAGE_PLACES, Source, compile_early};
 use tilewright::{Activations, Executable, ModelState, Options};
 
 use crate::together::Together;
@@ -90,10 +90,10 @@ impl LanguageModel {
         // Where bytes are multiplied, products of many tokens read weights as those of one do.
         let is_shared = engine.is_some() || options.target.resolve()?.multiplies_bytes();
         let compiled = || match is_shared {
-            true => compile_source(source.clone(), &options),
+            true => compile_early(source.clone(), &options),
             false => {
                 let single = options.clone().with_dim("tokens", 1).with_dim("rows", 1);
-                compile_source(source.clone(), &single)
+                compile_early(source.clone(), &single)
             }
         };
         let (tokenizer, one) = beside(|| TextTokenizer::of(model.file()), compiled);
@@ -197,7 +197,7 @@ impl LanguageModel {
         if let Some(made) = &*many {
             return Ok(made.clone());
         }
-        let made = Arc::new(compile_source(self.source.clone(), &self.options)?);
+        let made = Arc::new(compile_early(self.source.clone(), &self.options)?);
         Ok(many.insert(made).clone())
     }
 

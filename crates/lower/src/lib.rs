@@ -443,6 +443,16 @@ fn block(outputs: &[ProgramPort]) -> ConstantBlock {
     block
 }
 
+/// The least size of the block of constants that a function with these results fills, if it is
+/// lowered as it is and no extent is free: known before it is lowered.
+#[must_use]
+pub fn constant_block_bytes(function: &Function) -> Option<usize> {
+    let ports = function.results().iter().map(|&result| port(function, result, ""));
+    let ports: Vec<ProgramPort> = ports.collect();
+    let (offsets, last) = (block(&ports).offsets, ports.last()?.bytes);
+    usize::try_from(*offsets.last()?).ok()?.checked_add(last)
+}
+
 /// Refuses what is no dense tensor, all of it at once.
 fn refuse_unsupported(function: &Function) -> base::Result<()> {
     let mut found = Diagnostics::new();

@@ -101,6 +101,16 @@ pub fn refused_nodes(trace: &str, limits: &Limits) -> Result<Vec<(String, Diagno
 /// # Errors
 /// As [`compile`].
 pub fn compile_source(source: Source, options: &Options) -> Result<Executable> {
+    finished(compile_early(source, options)?)
+}
+
+/// As [`compile_source`], but what is made of weights may still be computed, by a thread of its
+/// own, when the executable is there: code for runs can be made meanwhile. Whatever reads it waits
+/// for it, the first run above all, and has its errors.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_early(source: Source, options: &Options) -> Result<Executable> {
     if let Source::Engine(engine) = source {
         return load(engine, options);
     }
@@ -128,12 +138,20 @@ pub fn emit_engine(
     let read = || Source::read(model, &options.limits);
     match options.phases.time("import", read)? {
         source @ Source::Engine(_) => compile_source(source, options)?,
-        source => compile_for(target, source, options)?,
+        source => finished(compile_for(target, source, options)?)?,
     }
     .save(engine)
 }
 
-/// As [`compile_source`], whether or not this machine runs the target's code.
+/// An executable, once what is made of weights is there.
+fn finished(executable: Executable) -> Result<Executable> {
+    for variant in executable.model.cache.variants() {
+        variant.constants.bytes()?;
+    }
+    Ok(executable)
+}
+
+/// As [`compile_early`], whether or not this machine runs the target's code.
 fn compile_for(target: Target, source: Source, options: &Options) -> Result<Executable> {
     let mut options = Options { threads: Some(options.thread_count()), ..options.clone() };
     if options.symbolic {

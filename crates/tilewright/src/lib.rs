@@ -132,6 +132,7 @@
 
 mod cache;
 mod compile;
+mod constants;
 #[cfg(feature = "c")]
 mod deployment;
 #[cfg(feature = "artifact")]
@@ -208,7 +209,7 @@ mod book {
 
 /// What stands behind an executable: for those who look at it, not for those who run it.
 pub mod compiled {
-    pub use crate::compile::compile_source;
+    pub use crate::compile::{compile_early, compile_source};
     #[cfg(feature = "c")]
     pub use crate::deployment::DeploymentRequest;
     #[cfg(feature = "artifact")]

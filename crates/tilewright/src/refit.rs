@@ -97,6 +97,8 @@ fn difference(
 
 impl Variant {
     fn refit_with(&mut self, options: &crate::Options, new: &Arc<Weights>) -> Result<()> {
+        // What `setup` may still compute is of the former weights.
+        self.constants.bytes()?;
         let front = FrontHalf::clone(&self.front);
         let module = module::Module { constants: Weights::clone(new), ..front.module };
         self.front = Arc::new(LateValue::of(FrontHalf { module, ..front }));

@@ -20,6 +20,7 @@ use sym::SymbolId;
 use tensor::{Given, Tensor};
 
 use crate::cache::{Cache, SegmentFacts, Shapes};
+use crate::constants::Constants;
 use crate::executable::Update;
 use crate::late::LateValue;
 use crate::options::Options;
@@ -66,37 +67,8 @@ pub struct Variant {
     pub(crate) compiling: Mutex<BTreeMap<FunctionId, Scopes>>,
 }
 
-/// Bytes of constants that do not stay in caches from run to run.
-const LARGE_CONSTANTS: usize = 4 << 20;
-
 /// Runs behind which large constants are worth moving to huge pages.
 const RUNS_BEFORE_MOVE: u32 = 8;
-
-/// A block of constants.
-#[derive(Debug)]
-pub(crate) enum Constants {
-    /// Computed here. A thread that moves it to huge pages has it, too.
-    Computed(Arc<Block>),
-    /// Computed before, and mapped.
-    Mapped(Bytes),
-}
-
-impl Constants {
-    pub(crate) fn bytes(&self) -> &[u8] {
-        match self {
-            Constants::Computed(block) => block.bytes(),
-            Constants::Mapped(bytes) => bytes,
-        }
-    }
-
-    /// The block, if its bytes come from memory in each run.
-    fn to_move(&self) -> Option<&Arc<Block>> {
-        match self {
-            Constants::Computed(block) if block.len() >= LARGE_CONSTANTS => Some(block),
-            _ => None,
-        }
-    }
-}
 
 impl Variant {
     /// Compiles what does not depend on free extents, for runs of which this is known.
@@ -109,19 +81,27 @@ impl Variant {
         let is_one_of_many = facts != Facts::default() || !front.needs.is_empty();
         let setup_symbols = BTreeMap::new();
         let own = (&front.module, &front.module.functions[front.setup]);
+        // Pages are made while `setup` is compiled, too.
+        let early = lower::constant_block_bytes(own.1).map(fresh_constants).transpose()?;
         let setup = Specialisation::new(Request {
             store: Some(store),
             keeps_kernels: is_one_of_many,
             ..Request::new(own, &setup_symbols, Role::Setup, (target, options))
         })?;
-        let mut constants = fresh_constants(&setup)?;
-        match runs_here(target) {
-            true => run_setup(&setup, Destination::Memory(constants.bytes_mut()), options)?,
+        let bytes = setup.executable().constant_bytes();
+        let block = match early.filter(|block| block.len() == bytes) {
+            Some(block) => block,
+            None => fresh_constants(bytes)?,
+        };
+        let setup = Arc::new(LateValue::of(setup));
+        let (own, target, options) = (setup.clone(), target.clone(), options.clone());
+        let constants = Constants::filled_by(block, move |constants| match runs_here(&target) {
+            true => run_setup(&own, Destination::Memory(constants), &options),
             false => {
-                let here = code_for_this_machine(&setup.made, target, options)?;
-                run_setup(&here, Destination::Memory(constants.bytes_mut()), options)?;
+                let here = code_for_this_machine(&own.made, &target, &options)?;
+                run_setup(&here, Destination::Memory(constants), &options)
             }
-        }
+        })?;
         let plan = Plan::of(&front);
         Ok(Variant {
             id: Variant::next_id(),
@@ -130,9 +110,9 @@ impl Variant {
             plan: LateValue::of(plan),
             front: Arc::new(LateValue::of(front)),
             facts,
-            constants: Constants::Computed(Arc::new(constants)),
+            constants,
             runs: AtomicU32::new(0),
-            setup: Arc::new(LateValue::of(setup)),
+            setup,
             absent: BTreeSet::new(),
             compiling: Mutex::default(),
         })
@@ -181,16 +161,13 @@ impl Variant {
             .remedy("refit from the model file with the new weights")
             .into());
         }
-        let own = match std::mem::replace(&mut self.constants, Constants::Mapped(Bytes::new())) {
-            Constants::Computed(block) => Arc::try_unwrap(block).ok(),
-            Constants::Mapped(_) => None,
-        };
-        let mut block = match own {
+        let own = std::mem::replace(&mut self.constants, Constants::Mapped(Bytes::new()));
+        let mut block = match own.into_block() {
             Some(block) => block,
-            None => fresh_constants(&self.setup)?,
+            None => fresh_constants(self.setup.executable().constant_bytes())?,
         };
         let done = run_setup(&self.setup, Destination::Memory(block.bytes_mut()), options);
-        self.constants = Constants::Computed(Arc::new(block));
+        self.constants = Constants::of(block);
         done
     }
 
@@ -216,7 +193,7 @@ impl Variant {
 
     /// Bytes of the block of constants.
     pub(crate) fn constant_bytes(&self) -> usize {
-        self.constants.bytes().len()
+        self.constants.len()
     }
 
     /// The code of the only segment for inputs of these shapes, compiled now where they are new;
@@ -269,7 +246,7 @@ impl Variant {
 
     /// Bytes of what `setup` computed.
     pub fn constant(&self, offset: usize, bytes: usize) -> Option<&[u8]> {
-        self.constants.bytes().get(offset..)?.get(..bytes)
+        self.constants.bytes().ok()?.get(offset..)?.get(..bytes)
     }
 
     /// Runs a segment with outputs of its types.
@@ -410,7 +387,7 @@ impl Variant {
             call.weight(id, specialisation.weight(id).bytes())?;
         }
         self.move_to_huge_pages();
-        call.constants(self.constants.bytes())
+        call.constants(self.constants.bytes()?)
     }
 
     /// Behind some runs, moves constants that come from memory each time to huge pages, beside the
@@ -504,8 +481,8 @@ impl Variant {
 
 /// Memory for what `setup` computes, zeros so far: it fills the block from its beginning to its
 /// end, and would wait for page after page.
-fn fresh_constants(setup: &Specialisation) -> Result<Block> {
-    let mut constants = Block::zeroed(setup.executable().constant_bytes())?;
+fn fresh_constants(bytes: usize) -> Result<Block> {
+    let mut constants = Block::zeroed(bytes)?;
     constants.populate([]);
     Ok(constants)
 }

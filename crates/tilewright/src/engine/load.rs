@@ -26,6 +26,7 @@ use super::describe::{Manifest, read_port};
 use super::{EngineSource, section};
 use crate::cache::{Cache, SegmentFacts, Shapes};
 use crate::compile::compile_source;
+use crate::constants::Constants;
 use crate::executable::Executable;
 use crate::jit;
 use crate::late::LateValue;
@@ -37,7 +38,7 @@ use crate::source::Source;
 use crate::specialisation::{
     LoweredFunction, Ranges, Request, ScopedFunction, Scopes, Specialisation,
 };
-use crate::variant::{Constants, Model, Variant};
+use crate::variant::{Model, Variant};
 
 type Decoded<T> = std::result::Result<T, Damage>;
 

@@ -139,7 +139,7 @@ fn draft<'a>(manifest: &Manifest, saved: &'a Saved) -> Result<EngineDraft<'a>> {
     let mut constants = SavedConstants::default();
     let mut encoder = Encoder::new();
     encoder.option(variant.only_segment, |encoder, id| encoder.number(id.index() as u64));
-    constants.bytes(&mut encoder, variant.constants.bytes());
+    constants.bytes(&mut encoder, variant.constants.bytes()?);
     let absent = absent(variant);
     encoder.list(&absent, |encoder, id| encoder.number(id.index() as u64));
     encoder.list(&variant.setup().lowered().constants.offsets, |encoder, &at| encoder.number(at));

@@ -8,6 +8,7 @@ use tensor::{DType, Scalar};
 
 use super::Lowered;
 use super::attention::{angles, head_count, scale, widened};
+use super::window_cache::WindowCache;
 use crate::node::{Node, attribute_error, unsupported};
 use crate::operators::attention::{check_rotated, merge_heads, split_heads};
 use front::over_root_mean_square;
@@ -38,9 +39,6 @@ fn heads(node: &Node<'_>, graph: &mut Graph) -> Accepted<Heads> {
 
 /// Refuses what is not computed.
 fn check(node: &Node<'_>) -> Accepted<()> {
-    if node.flag("sliding_window_cache", false)? {
-        return Err(unsupported("a cache of no more than a window"));
-    }
     for name in ["k_quant_type", "v_quant_type"] {
         if node.string(name, "NONE")? != "NONE" {
             return Err(unsupported("a quantised cache"));
@@ -133,7 +131,6 @@ pub(super) fn group_query(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     // padded.
     let last = graph.cast(node.input(5)?, DType::I64)?;
     let last = graph.reshape(&last, &[batch.clone(), Expr::ONE])?;
-    let length = cache_length(node, graph, &steps)?;
     let total = graph.cast(node.input(6)?, DType::I64)?;
     let total = graph.reshape(&total, &[])?;
     let new = graph.dimension(steps.clone());
@@ -145,6 +142,7 @@ pub(super) fn group_query(node: &Node<'_>, graph: &mut Graph) -> Lowered {
     let first = graph.select(&is_prompt, &zero, &before)?;
     let row = graph.iota(DType::I64, &[batch.clone(), steps.clone()], 1)?;
     let places = graph.add(&row, &first)?;
+    let window = WindowCache::of(node, graph, [&first, &count], &steps)?;
 
     if node.flag("do_rotary", false)? {
         let (cosines, sines) = (node.input(7)?, node.input(8)?);
@@ -160,25 +158,55 @@ pub(super) fn group_query(node: &Node<'_>, graph: &mut Graph) -> Lowered {
             *x = rotated(graph, x, angles.clone(), 2 * half, interleaved)?;
         }
     }
-    heads.key = cached(graph, node.optional(3), &heads.key, &first, &length)?;
-    heads.value = cached(graph, node.optional(4), &heads.value, &first, &length)?;
+    let kept = match &window {
+        Some(window) => {
+            let mut kept = Vec::new();
+            for (number, x) in [(3, &mut heads.key), (4, &mut heads.value)] {
+                *x = window.joined(graph, node.optional(number), x)?;
+                kept.push(window.kept(graph, x)?);
+            }
+            kept
+        }
+        None => {
+            let length = cache_length(node, graph, &steps)?;
+            for (number, x) in [(3, &mut heads.key), (4, &mut heads.value)] {
+                *x = cached(graph, node.optional(number), x, &first, &length)?;
+            }
+            vec![heads.key.clone(), heads.value.clone()]
+        }
+    };
 
-    let scores = scores(node, graph, &heads, &places)?;
+    let scores = scores(node, graph, &heads, (&places, window.as_ref()))?;
     let factor = scale(node, &heads.query)?;
     let [result, score, weight] = attend(graph, &heads, factor, &scores)?;
     let shown = if node.int("qk_output", 0)? == 2 { weight } else { score };
-    Ok(vec![merge_heads(graph, &result)?, heads.key, heads.value, shown])
+    Ok([vec![merge_heads(graph, &result)?], kept, vec![shown]].concat())
 }
 
 /// Which keys each query sees, and what is added to scores. `places`, `[b, q]`, are the queries'.
-fn scores(node: &Node<'_>, graph: &mut Graph, heads: &Heads, places: &Operand) -> Accepted<Scores> {
+fn scores(
+    node: &Node<'_>,
+    graph: &mut Graph,
+    heads: &Heads,
+    (places, cache): (&Operand, Option<&WindowCache>),
+) -> Accepted<Scores> {
     let [batch, steps] = [0, 2].map(|axis| heads.query.shape()[axis].clone());
     let keys = heads.key.shape()[2].clone();
     let own = graph.reshape(places, &[batch, Expr::ONE, steps, Expr::ONE])?;
-    let place = graph.iota(DType::I64, std::slice::from_ref(&keys), 0)?;
-    let mut allowed = None;
+    let (place, mut allowed) = match cache {
+        Some(cache) => (cache.places.clone(), Some(cache.are_there.clone())),
+        None => (graph.iota(DType::I64, std::slice::from_ref(&keys), 0)?, None),
+    };
+    let mut allow = |graph: &mut Graph, more: Operand| -> Accepted<()> {
+        allowed = Some(match &allowed {
+            Some(allowed) => graph.and(allowed, &more)?,
+            None => more,
+        });
+        Ok(())
+    };
     if node.flag("causal", true)? {
-        allowed = Some(graph.less_equal(&place, &own)?);
+        let seen = graph.less_equal(&place, &own)?;
+        allow(graph, seen)?;
     }
     let window = node.int("local_window_size", -1)?;
     if window < -1 {
@@ -188,10 +216,7 @@ fn scores(node: &Node<'_>, graph: &mut Graph, heads: &Heads, places: &Operand) -
         let width = graph.number(DType::I64, window as f64);
         let first = graph.sub(&own, &width)?;
         let inside = graph.greater(&place, &first)?;
-        allowed = Some(match allowed {
-            Some(allowed) => graph.and(&allowed, &inside)?,
-            None => inside,
-        });
+        allow(graph, inside)?;
     }
     let mut biases = Vec::new();
     if let Some(bias) = node.optional(10) {

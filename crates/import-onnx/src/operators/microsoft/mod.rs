@@ -16,6 +16,7 @@ mod packed;
 mod quantized;
 mod sequences;
 mod table;
+mod window_cache;
 
 pub(crate) use blocked::filter_block;
 pub(crate) use table::{REFUSED, TABLE, refused};
