@@ -27,8 +27,8 @@ pub(super) struct WindowCache {
 }
 
 impl WindowCache {
-    /// The cache of a node whose call begins at places `first` and ends in front of `end`, `[b, 1]`,
-    /// with `steps` tokens in a row; none where the cache has room for all places.
+    /// The cache of a node whose call begins at places `first` and ends in front of `end`, both
+    /// `[b, 1]`, with `steps` tokens in a row; none where the cache has room for all places.
     pub(super) fn of(
         node: &Node<'_>,
         graph: &mut Graph,
