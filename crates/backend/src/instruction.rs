@@ -469,12 +469,6 @@ impl Instruction {
 }
 
 impl Isa {
-    /// The instructions that it has, with what they take.
-    pub fn instructions(self) -> impl Iterator<Item = (&'static Instruction, InstructionCost)> {
-        let of = move |row: &'static Instruction| Some((row, row.cost(self)?));
-        Instruction::all().iter().filter_map(of)
-    }
-
     /// The instruction that a loop is marked as, in the lanes of a vector loop around it.
     ///
     /// # Errors

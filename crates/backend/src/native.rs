@@ -138,6 +138,7 @@ impl Target {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::instruction::Instruction;
 
     #[test]
     fn the_best_target_that_runs() {
@@ -162,6 +163,12 @@ mod tests {
         let mesh = row.clone().tuned([None; 3], None, true);
         assert_eq!(mesh.machine, Machine::mesh_server());
         assert_eq!(mesh.for_formats().machine, row.machine);
+        // Costs of its own are of instructions that there are.
+        for (name, cost) in mesh.machine.costs {
+            let row = Instruction::named(name).expect("a row of the table");
+            let target = Target { isa: Isa::X86Avx512Bf16, ..mesh.clone() };
+            assert_eq!(target.cost_of(row), Some(*cost));
+        }
         let narrow = Target::named("x86-64-v3").expect("a row");
         assert_eq!(narrow.clone().tuned([None; 3], None, true).machine, narrow.machine);
         assert_eq!(narrow.clone().tuned([None; 3], Some(false), false).machine, narrow.machine);

@@ -157,12 +157,24 @@ pub(super) fn instructions(
     kernel: &Kernel,
     target: &Target,
 ) -> Vec<(&'static Instruction, InstructionCost)> {
-    let Some(tuple) = tuple(problem, kernel) else { return Vec::new() };
+    fitting_instructions(problem, kernel, target).filter_map(Result::ok).collect()
+}
+
+/// The same, with the names of those that take longer.
+pub(super) fn fitting_instructions(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+) -> impl Iterator<Item = Result<(&'static Instruction, InstructionCost), &'static str>> {
+    let tuple = tuple(problem, kernel);
+    let extent = tuple.map_or(0, |found| found.extent);
     let loads = problem.update.loads();
     let dtypes: Vec<DType> = loads.map(|access| kernel.buffers[access.buffer].dtype).collect();
-    let apart = tuple.extent as f64 * target.machine.multiply_add().cycles;
-    let all = target.instructions();
-    all.filter(|(row, cost)| row.takes(&dtypes, tuple.extent) && cost.cycles <= apart).collect()
+    let apart = extent as f64 * target.machine.multiply_add().cycles;
+    let taken = target.instructions().filter(move |(row, _)| row.takes(&dtypes, extent));
+    taken.map(
+        move |(row, cost)| if cost.cycles <= apart { Ok((row, cost)) } else { Err(row.name()) },
+    )
 }
 
 /// The innermost reduced loop, where it goes over neighbours in operands so short that those fill

@@ -6,7 +6,7 @@ use schedule::{ScheduleStep, Tail};
 use crate::choice::Choice;
 use crate::given::Refused;
 use crate::hand::Hand;
-use crate::problem::{Problem, instructions};
+use crate::problem::{Problem, fitting_instructions};
 
 /// Multiply-adds of vectors that the body of the innermost loop may hold: more make no tile faster,
 /// fewer leave large tiles a single term a turn, and each costs a microsecond when it is compiled.
@@ -55,7 +55,15 @@ pub(super) fn tile_in_vectors(
     if let Some((vector, outer)) = nest.split_last()
         && let Some((over, rows)) = outer.split_last()
     {
-        for (row, _) in instructions(problem, hand.kernel(), target) {
+        let fitting: Vec<_> = fitting_instructions(problem, hand.kernel(), target).collect();
+        for found in fitting {
+            let row = match found {
+                Ok((row, _)) => row,
+                Err(slow) => {
+                    reasons.push(format!("; not by {slow}: multiply-adds take less here"));
+                    continue;
+                }
+            };
             let tried = hand.attempt(|hand| {
                 hand.reorder(&[vector.clone(), over.clone()])?;
                 hand.unroll(over)?;

@@ -407,6 +407,8 @@ impl Variant {
 
     /// Moves them now, unless that is done or begun.
     pub(crate) fn settle(&self) {
+        // Faults of what computes them are those of the first run.
+        _ = self.constants.bytes();
         let Some(block) = self.constants.to_move() else { return };
         if self.runs.swap(RUNS_BEFORE_MOVE + 1, Ordering::Relaxed) <= RUNS_BEFORE_MOVE {
             block.collapse();

@@ -86,7 +86,7 @@ mod tests {
     #[test]
     fn there_is_code_for_what_the_cores_have() {
         for isa in [Isa::ArmDsp, Isa::ArmHelium] {
-            for (instruction, _) in isa.instructions() {
+            for instruction in Instruction::all().iter().filter(|row| row.cost(isa).is_some()) {
                 assert!(ROWS.iter().any(|row| row.name == instruction.name()));
             }
         }
