@@ -49,14 +49,7 @@ impl VectorContext<'_, '_> {
     pub(crate) fn statement(&self, helpers: &mut Helpers, stmt: &Stmt) -> Option<String> {
         match stmt {
             Stmt::Store { buffer, index, value } => {
-                let value = match value {
-                    ScalarExpr::Apply { function: ScalarFunction::Cast, dtype, arguments }
-                        if self.varies(value) =>
-                    {
-                        self.cast(helpers, *dtype, &arguments[0], true)?
-                    }
-                    _ => self.value(helpers, value)?,
-                };
+                let value = self.stored_value(helpers, value)?;
                 self.store(helpers, *buffer, index, value)
             }
             Stmt::Reduce { buffer, index, reduction, value } => {
@@ -69,6 +62,26 @@ impl VectorContext<'_, '_> {
                 self.store(helpers, *buffer, index, Lanes::Each(new))
             }
             _ => None,
+        }
+    }
+
+    /// A value of which the low bits of each lane are stored.
+    fn stored_value(&self, helpers: &mut Helpers, value: &ScalarExpr) -> Option<Lanes> {
+        use ScalarFunction as F;
+        let ScalarExpr::Apply { function, dtype, arguments } = value else {
+            return self.value(helpers, value);
+        };
+        let is_short = dtype.is_integer() && dtype.bits() <= 16;
+        match (function, &arguments[..]) {
+            _ if !self.varies(value) => self.value(helpers, value),
+            (F::Cast, [inner]) => self.cast(helpers, *dtype, inner, true),
+            (F::Bitcast, [inner]) if is_short => self.stored_value(helpers, inner),
+            (F::Xor, [inner, bits @ ScalarExpr::Constant(_)]) if is_short => {
+                let inner = vector(self.stored_value(helpers, inner)?, DType::I32)?;
+                let bits = vector(Lanes::Same(self.scalar.value(helpers, bits)), DType::I32)?;
+                Some(Lanes::Each(format!("veorq_s32({inner}, {bits})")))
+            }
+            _ => self.value(helpers, value),
         }
     }
 

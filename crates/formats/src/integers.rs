@@ -531,11 +531,10 @@ pub(crate) fn turned(rewriter: &mut Rewriter<'_>, value: ValueId, dtype: DType) 
     if rewriter.builder.dtype(value)? == dtype {
         return Ok(value);
     }
-    let value = rewriter.builder.bitcast(value, dtype)?;
-    let highest = Scalar::from_i64(DType::U8, 128).bits();
-    let highest = Tensor::scalar(Scalar::from_bits(dtype, highest));
-    let highest = rewriter.builder.literal(highest);
-    rewriter.builder.map_broadcast(ScalarFunction::Xor, &[value, highest])
+    let value = rewriter.builder.bitcast(value, DType::U8)?;
+    let highest = rewriter.builder.literal(Tensor::scalar(Scalar::from_i64(DType::U8, 128)));
+    let value = rewriter.builder.map_broadcast(ScalarFunction::Xor, &[value, highest])?;
+    rewriter.builder.bitcast(value, dtype)
 }
 
 /// The axes of the result that an operand's scale goes along, element by element.

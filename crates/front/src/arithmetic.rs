@@ -1,5 +1,6 @@
 //! Shorthands for formulas: the scalar functions that operators are composed of, by name.
 
+use graph::Op;
 use tensor::{DType, ScalarFunction as F};
 
 use crate::value::Operand;
@@ -53,6 +54,38 @@ impl Graph {
         let (low, high) = (self.number(value.dtype(), low), self.number(value.dtype(), high));
         let value = self.max(value, &low)?;
         self.min(&value, &high)
+    }
+
+    /// Whole floats as integers of a type, those of the zero point for 0, the nearest where they are
+    /// beyond the type. NaN is the lowest: bytes and words with a sign are those without, less half
+    /// of their range, so that formats may leave that step out.
+    pub fn saturated(
+        &mut self,
+        steps: &Operand,
+        zero_point: Option<&Operand>,
+        dtype: DType,
+    ) -> Accepted<Operand> {
+        let unsigned = match dtype {
+            DType::I8 => DType::U8,
+            DType::I16 => DType::U16,
+            _ => dtype,
+        };
+        let half = self.number(unsigned, (1_u64 << (dtype.bits() - 1)) as f64);
+        let mut offset = zero_point.map(|point| self.cast(point, steps.dtype())).transpose()?;
+        if unsigned != dtype {
+            let half = self.cast(&half, steps.dtype())?;
+            offset = Some(match offset {
+                Some(point) => self.add(&point, &half)?,
+                None => half,
+            });
+        }
+        let shifted = offset.map(|offset| self.add(steps, &offset)).transpose()?;
+        let integer = self.cast(shifted.as_ref().unwrap_or(steps), unsigned)?;
+        if unsigned == dtype {
+            return Ok(integer);
+        }
+        let turned = self.map(F::Xor, &[&integer, &half])?;
+        self.primitive(Op::Bitcast { dtype }, &[&turned])
     }
 
     /// A power that a few products or a reciprocal give, if the exponent is one for which they do:

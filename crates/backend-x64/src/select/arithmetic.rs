@@ -22,22 +22,48 @@ const FLOAT_LESS_EQUAL: i64 = 0x12;
 pub(crate) const FLOAT_GREATER_EQUAL: i64 = 0x1d;
 pub(crate) const FLOAT_GREATER: i64 = 0x1e;
 
-/// What is rounded to the nearest integer, and the integer that is added then, in a value that
-/// becomes an integer of few bits.
-fn rounded(value: &ScalarExpr, dtype: DType) -> Option<(&ScalarExpr, i64)> {
-    if !dtype.is_integer() || dtype.bits() > 16 {
-        return None;
-    }
-    let ScalarExpr::Apply { function, arguments, .. } = value else { return None };
-    match (function, &arguments[..]) {
-        (ScalarFunction::Round, [inner]) => Some((inner, 0)),
-        (ScalarFunction::Add, [inner, ScalarExpr::Constant(number)]) => {
-            let number = number.as_f64();
-            let small = number.fract() == 0.0 && number.abs() < 65536.0;
-            let (inner, other) = rounded(inner, dtype).filter(|_| small)?;
-            (other == 0).then_some((inner, number as i64))
+/// A float that becomes an integer of few bits: rounded to the nearest, with an integer added, in
+/// the range of a type.
+pub(super) struct Rounded<'a> {
+    pub(super) value: &'a ScalarExpr,
+    pub(super) added: i64,
+    /// The type whose range bounds the sum.
+    pub(super) within: DType,
+    /// What is added behind the bounds.
+    pub(super) moved: i64,
+}
+
+impl<'a> Rounded<'a> {
+    /// What `cast<dtype>(round(x) + c)` is, and bytes and words of it with the highest bit turned,
+    /// which are those with a sign.
+    fn of(function: ScalarFunction, dtype: DType, operand: &'a ScalarExpr) -> Option<Rounded<'a>> {
+        use ScalarFunction as F;
+        let ScalarExpr::Apply { function: by, dtype: own, arguments } = operand else {
+            return None;
+        };
+        match (function, by, &arguments[..]) {
+            (F::Cast, F::Round, [value]) if *own == DType::F32 => {
+                let fits = dtype.is_integer() && dtype.bits() <= 16;
+                fits.then_some(Rounded { value, added: 0, within: dtype, moved: 0 })
+            }
+            (F::Cast, F::Add, [inner, ScalarExpr::Constant(number)]) => {
+                let number = number.as_f64();
+                let small = number.fract() == 0.0 && number.abs() < 65536.0;
+                let found = Rounded::of(function, dtype, inner).filter(|_| small)?;
+                (found.added == 0).then_some(Rounded { added: number as i64, ..found })
+            }
+            (F::Bitcast, F::Xor, [inner, ScalarExpr::Constant(half)]) => {
+                let ScalarExpr::Apply { function: F::Cast, arguments, .. } = inner else {
+                    return None;
+                };
+                let turns =
+                    matches!((own, dtype), (DType::U8, DType::I8) | (DType::U16, DType::I16))
+                        && half.bits() == 1 << (dtype.bits() - 1);
+                let found = Rounded::of(F::Cast, *own, &arguments[0]).filter(|_| turns)?;
+                Some(Rounded { moved: -(half.bits() as i64), ..found })
+            }
+            _ => None,
         }
-        _ => None,
     }
 }
 
@@ -58,11 +84,11 @@ impl Selector<'_> {
                 return Err(self.unsupported_type(one));
             }
         }
-        if let (ScalarFunction::Cast, DType::F32, [value]) = (function, operand, arguments)
-            && let Some((value, shift)) = rounded(value, dtype)
-            && let Evaluated::Vector(vector) = self.evaluate(value, lanes)?
+        if let [value] = arguments
+            && let Some(rounded) = Rounded::of(function, dtype, value)
+            && let Evaluated::Vector(vector) = self.evaluate(rounded.value, lanes)?
         {
-            return Ok(Evaluated::Vector(self.rounded_to_int(vector, dtype, shift)));
+            return Ok(Evaluated::Vector(self.rounded_to_int(vector, &rounded)));
         }
         let mut values: SmallVec<[Evaluated; 3]> = SmallVec::new();
         for argument in arguments {

@@ -9,7 +9,7 @@ use loops::Comparison;
 use tensor::{Class, DType};
 
 use super::Selector;
-use super::arithmetic::{FLOAT_GREATER, FLOAT_GREATER_EQUAL, FLOAT_LESS, FLOAT_ORDERED};
+use super::arithmetic::{FLOAT_GREATER, FLOAT_GREATER_EQUAL, FLOAT_LESS, FLOAT_ORDERED, Rounded};
 use super::memory::{APART, COLLECT};
 use super::value::{Evaluated, Item, Mask, Vector, register_type};
 use crate::vcode::{Inst, Lane, MemoryOperand, Opcode, RegisterType};
@@ -326,28 +326,33 @@ impl Selector<'_> {
         self.blend_vectors(ordered, zero, ints)
     }
 
-    /// f32 to integers of at most 16 bits: rounded to the nearest, with an integer added. Bounds
-    /// are whole, so that what is bounded first is rounded to the same.
-    pub(super) fn rounded_to_int(&mut self, vector: Vector, to: DType, shift: i64) -> Vector {
-        let Some((low, high)) = to.integer_range() else { return vector };
+    /// f32 to integers of at most 16 bits, by one rounding. Bounds are whole, so that what is bounded
+    /// first is rounded to the same.
+    pub(super) fn rounded_to_int(&mut self, vector: Vector, rounded: &Rounded<'_>) -> Vector {
+        let Some((low, high)) = rounded.within.integer_range() else { return vector };
         let value = self.register(vector);
         let vector = Vector { item: Item::Register(value), ..vector };
-        let bits = |bound: i128| u64::from(((bound - i128::from(shift)) as f32).to_bits());
+        let bits = |bound: i128| u64::from(((bound - i128::from(rounded.added)) as f32).to_bits());
         let (least, most) = (self.constant(bits(low), vector), self.constant(bits(high), vector));
         // The bound stands second: NaN becomes it, and is cleared below if that is not zero.
         let clamped = self.binary(Opcode::Max, vector, least);
         let clamped = self.binary(Opcode::Min, clamped, most);
-        let mut ints = self.convert_op(Opcode::F32ToNearI32, clamped, Lane::I32);
-        if shift != 0 {
-            let shift = self.constant(u64::from(shift as i32 as u32), ints);
-            ints = self.binary(Opcode::Add, ints, shift);
-        }
+        let ints = self.convert_op(Opcode::F32ToNearI32, clamped, Lane::I32);
+        let with = |selector: &mut Self, ints: Vector, number: i64| match number {
+            0 => ints,
+            _ => {
+                let number = selector.constant(u64::from(number as i32 as u32), ints);
+                selector.binary(Opcode::Add, ints, number)
+            }
+        };
         if low == 0 {
-            return ints;
+            return with(self, ints, rounded.added + rounded.moved);
         }
+        let ints = with(self, ints, rounded.added);
         let ordered = self.compare_floats(FLOAT_ORDERED, vector, vector);
         let zero = self.constant(0, ints);
-        self.blend_vectors(ordered, zero, ints)
+        let ints = self.blend_vectors(ordered, zero, ints);
+        with(self, ints, rounded.moved)
     }
 
     fn clamped_f64_to_u32(&mut self, vector: Vector) -> Vector {

@@ -35,6 +35,12 @@ pub(super) const RULES: &[Rule] = &[
         cast_twice,
     ),
     Rule::new(
+        "bitcast_twice",
+        Subject::Bitcast,
+        "bitcast<C> (bitcast<B> x) => bitcast<C> x",
+        bitcast_twice,
+    ),
+    Rule::new(
         "cast_of_bounded",
         Subject::Map,
         "cast<T>(min(x, c)) => cast<T>(x) if x is a float and c is beyond T; max alike",
@@ -45,6 +51,12 @@ pub(super) const RULES: &[Rule] = &[
         Subject::Map,
         "cast<T>(f(max(x, c))) => cast<T>(f(x)) if f never falls and f(c) is beyond T; min alike",
         cast_of_bounded_before,
+    ),
+    Rule::new(
+        "cast_of_zero_added",
+        Subject::Map,
+        "cast<T>(x + 0) => cast<T>(x) if T is of integers, which have one zero",
+        cast_of_zero_added,
     ),
     Rule::new("division", Subject::Map, "x / c => x * (1 / c) if c is a power of two", division),
     Rule::new(
@@ -146,6 +158,16 @@ fn cast_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired
     Ok(maker.cast(inner[0], last)?)
 }
 
+fn bitcast_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let Op::Bitcast { dtype } = op else { return Err(No::Match) };
+    let is_bitcast = |op: &Op| matches!(op, Op::Bitcast { .. });
+    let (_, inner) = maker.definition_by(operands[0], is_bitcast).ok_or(No::Match)?;
+    match maker.dtype(inner[0])? == *dtype {
+        true => Ok(inner[0]),
+        false => Ok(maker.one(op, &[inner[0]])?),
+    }
+}
+
 /// Floats outside of a type of integers become its least or greatest; NaN becomes zero, bounded or
 /// not.
 fn cast_of_bounded(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
@@ -161,6 +183,16 @@ fn cast_of_bounded(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> 
     let bound = maker.splat(inner[1]).ok_or(No::Match)?.as_f64();
     let beyond = if function == Min { bound >= high as f64 } else { bound <= low as f64 };
     require(beyond, "the bound is within the type")?;
+    Ok(maker.cast(inner[0], last)?)
+}
+
+fn cast_of_zero_added(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let (ScalarFunction::Cast, last) = function_of(op)? else { return Err(No::Match) };
+    let is_sum = |op: &Op| matches!(op, Op::Map { function: ScalarFunction::Add, .. });
+    let (_, inner) = maker.definition_by(operands[0], is_sum).ok_or(No::Match)?;
+    let added = maker.splat(inner[1]).ok_or(No::Match)?;
+    require(added.as_f64() == 0.0, "what is added is not zero")?;
+    require(last.is_integer(), "the type has two zeros")?;
     Ok(maker.cast(inner[0], last)?)
 }
 

@@ -27,6 +27,7 @@ pub(crate) struct Rule {
 #[derive(Clone, Copy)]
 enum Subject {
     Map,
+    Bitcast,
     Broadcast,
     Reshape,
     Transpose,
@@ -45,6 +46,7 @@ impl Subject {
     fn of(op: &Op) -> Option<Subject> {
         Some(match op {
             Op::Map { .. } => Subject::Map,
+            Op::Bitcast { .. } => Subject::Bitcast,
             Op::Broadcast { .. } => Subject::Broadcast,
             Op::Reshape { .. } => Subject::Reshape,
             Op::Transpose { .. } => Subject::Transpose,

@@ -76,12 +76,18 @@ fn quantised(node: &Node<'_>, graph: &mut Graph, is_along_axis: bool) -> Lowered
     let (low, high) = bounds(node, if is_along_axis { 4 } else { 3 })?;
     let (inverse, zero) = range(node, graph, &x, DType::F32, (axis, true))?;
     let steps = graph.mul(&x, &inverse)?;
-    let mut steps = graph.round(&steps)?;
-    if let Some(zero) = &zero {
-        steps = graph.add(&steps, zero)?;
+    let steps = graph.round(&steps)?;
+    let dtype = node.dtype()?;
+    if dtype.integer_range().is_some_and(|(least, most)| low <= least as f64 && high >= most as f64)
+    {
+        return Ok(vec![graph.saturated(&steps, zero.as_ref(), dtype)?]);
     }
+    let steps = match &zero {
+        Some(zero) => graph.add(&steps, zero)?,
+        None => steps,
+    };
     let bounded = graph.clamp(&steps, low, high)?;
-    Ok(vec![graph.cast(&bounded, node.dtype()?)?])
+    Ok(vec![graph.cast(&bounded, dtype)?])
 }
 
 fn dequantised(node: &Node<'_>, graph: &mut Graph, is_along_axis: bool) -> Lowered {

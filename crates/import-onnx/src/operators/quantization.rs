@@ -82,21 +82,13 @@ pub(super) fn quantize_value(
     dtype: DType,
 ) -> Accepted<Operand> {
     let steps = graph.div(x, scale)?;
-    let Some((low, high)) = dtype.integer_range() else {
+    if dtype.is_float() {
         // Short floats have no zero point but zero, and converting rounds.
         return graph.cast(&steps, dtype);
-    };
+    }
     let steps = graph.round(&steps)?;
     let steps = graph.cast(&steps, DType::F32)?;
-    let shifted = match zero_point {
-        Some(zero_point) => {
-            let zero_point = graph.cast(zero_point, DType::F32)?;
-            graph.add(&steps, &zero_point)?
-        }
-        None => steps,
-    };
-    let bounded = graph.clamp(&shifted, low as f64, high as f64)?;
-    graph.cast(&bounded, dtype)
+    graph.saturated(&steps, zero_point, dtype)
 }
 
 /// Numbers to quantised ones.
