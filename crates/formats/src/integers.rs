@@ -29,7 +29,7 @@ use graph::{Built, Function, IterationSpace, Node, Op, Rewriter, ValueId, rebuil
 use sym::{Expr, SymbolId};
 use tensor::{DType, Scalar, ScalarFunction, Tensor};
 
-use crate::precision::{make_divisible, unsuited};
+use crate::precision::{self, can_be_divisible, few_terms, make_divisible, window};
 use crate::quantised::{Quantised, Scale, Whole, as_type, moved, shift};
 use crate::weights::Weights;
 
@@ -40,6 +40,9 @@ const MOST_TERMS: i64 = 1 << 15;
 /// so many terms.
 const MOST_CONVERTED: f64 = 3.5;
 const SELDOM: f64 = 4.0;
+
+/// Fewest terms of a sum of integers: its operands are short before it.
+const LEAST_TERMS: i64 = 8;
 
 /// The most terms of which floats of 32 bits hold the sum exactly: products of a byte with a
 /// difference of two are below 2^17.
@@ -62,7 +65,7 @@ pub fn integers(
     if !function.nodes.values().any(says) {
         return Ok(function);
     }
-    let bytes = Bytes::of(target);
+    let (bytes, registers) = (Bytes::of(target), target.vector_registers);
     // Products with scales that have been made, as their factors.
     let mut products: BTreeMap<ValueId, [ValueId; 2]> = BTreeMap::new();
     let result = rebuild(&function, |rewriter, id| {
@@ -85,16 +88,20 @@ pub fn integers(
                     Some(bytes) => product.bytes(rewriter, found, bytes)?,
                     None => None,
                 };
-                match sum {
-                    Some(sum) => (sum, "operands of 8 bits multiplied as bytes"),
-                    None => {
+                match (sum, product.sooner_few(rewriter.source, found)) {
+                    (Some(sum), _) => (sum, "operands of 8 bits multiplied as bytes"),
+                    (None, Some(data)) => {
+                        let sum = product.few(rewriter, found, data, registers)?;
+                        (sum, "operands of 8 bits multiplied as whole floats: pairs have a gap")
+                    }
+                    (None, None) => {
                         let sum = product.short(rewriter, found)?;
                         (sum, "operands of 8 bits multiplied as integers of 16 bits")
                     }
                 }
             }
             Found::Few(found, data) => {
-                let sum = product.few(rewriter, found, *data, target.vector_registers)?;
+                let sum = product.few(rewriter, found, *data, registers)?;
                 (sum, "operands of 8 bits multiplied as whole floats: its sums have few terms")
             }
             Found::One(weights) => {
@@ -183,7 +190,10 @@ impl<'a> Product<'a> {
                 let scales = found.iter().zip(&space.operands).map(scales_of);
                 let scales = scales.collect::<Option<Vec<_>>>()?.concat();
                 match (unsuited(space, 2, constant), constant) {
-                    (None, _) if tuples_are_plain(space) && !too_long(space, MOST_TERMS) => {
+                    (None, _)
+                        if lie_together(function, operands, space)
+                            && !too_long(space, MOST_TERMS) =>
+                    {
                         (Found::Both(found), scales)
                     }
                     _ if target.is_microcontroller()
@@ -218,6 +228,18 @@ impl<'a> Product<'a> {
         let fits = whole && (*dtype == DType::F32 || scales.is_empty());
         let dtype = *dtype;
         fits.then_some(Product { space, operands, constant, found, dtype, scales })
+    }
+
+    /// The number of the data, where whole floats give the same sums and pairs of integers would be
+    /// padded with zeros: without an instruction for bytes those gain nothing then.
+    fn sooner_few(&self, function: &Function, found: &[Quantised; 2]) -> Option<usize> {
+        let one = self.constant[0] != self.constant[1];
+        let fits = one
+            && self.dtype == DType::F32
+            && has_bytes(function, found)
+            && !too_long(self.space, MOST_EXACT)
+            && can_be_divisible(self.space, 2, self.constant);
+        fits.then_some(usize::from(self.constant[0]))
     }
 
     /// The sum of products in 16 bits.
@@ -488,7 +510,9 @@ fn why_not(function: &Function, node: &Node, constants: &IdSet<ValueId>) -> Opti
     }
     Some(match unsuited(space, 2, constant) {
         Some(reason) => reason,
-        None if !tuples_are_plain(space) => "the terms of its sums lie in windows",
+        None if !lie_together(function, [node.operands[0], node.operands[1]], space) => {
+            "the terms of its sums lie apart"
+        }
         None if too_long(space, MOST_TERMS) => "its sums are too long",
         None => "a scale varies along its sums",
     })
@@ -547,10 +571,25 @@ fn axes_of_result(space: &IterationSpace, index: &[Expr], scale: &Scale) -> Opti
     scale.axes.iter().zip(&scale.shape).map(of).collect()
 }
 
-/// Whether neighbours along the innermost reduced axis are neighbours in both operands.
-fn tuples_are_plain(space: &IterationSpace) -> bool {
-    let innermost = IterationSpace::axis(space.extents.len() - 1);
-    space.operands.iter().all(|operand| operand.contains(&innermost))
+/// Whether neighbours along the innermost reduced axis are neighbours in both operands: the axis
+/// moves alone in them, or in a window behind which nothing moves.
+fn lie_together(function: &Function, operands: [ValueId; 2], space: &IterationSpace) -> bool {
+    let axis = space.extents.len() - 1;
+    let innermost = IterationSpace::axis(axis);
+    operands.iter().zip(&space.operands).all(|(&operand, index)| {
+        let place = index.iter().position(|expr| expr.contains(SymbolId::new(axis)));
+        let (Some(place), Some(ty)) = (place, function.ty(operand).as_tensor()) else {
+            return false;
+        };
+        let by_ones = index[place].linear_coefficient(SymbolId::new(axis)) == Some(1);
+        let is_last = || ty.shape[place + 1..].iter().all(Expr::is_one);
+        index.contains(&innermost) || by_ones && is_last()
+    })
+}
+
+/// Why a contraction gains nothing from integers, so many of which go side by side.
+fn unsuited(space: &IterationSpace, count: i64, constant: [bool; 2]) -> Option<&'static str> {
+    few_terms(space, LEAST_TERMS).or_else(|| precision::unsuited(space, count, constant))
 }
 
 fn too_long(space: &IterationSpace, most: i64) -> bool {
@@ -578,12 +617,7 @@ fn meets_few(space: &IterationSpace, index: &[Expr], shape: &[Expr], registers: 
 fn taps(space: &IterationSpace, index: &[Expr]) -> Option<Window> {
     let is_long = |axis: &usize| !space.extents[*axis].is_one();
     let innermost = (space.parallel..space.extents.len()).rev().find(is_long)?;
-    let taps = space.extents[innermost].as_constant()?;
-    let tap = Id::new(innermost);
-    let along = index.iter().find(|expr| expr.linear_coefficient(tap) == Some(1))?;
-    let steps = (0..space.parallel).filter_map(|axis| along.linear_coefficient(Id::new(axis)));
-    let step = steps.filter(|step| *step > 0).min()?;
-    (step < taps).then_some(Window { taps, step })
+    window(space, index, innermost).filter(|window| window.step < window.taps)
 }
 
 /// Whether both are bytes with one zero point that is known.

@@ -11,6 +11,7 @@
 //! change is a remark.
 
 use backend::Target;
+use backend::tile::Window;
 use base::{Diagnostics, Id, Remark};
 use graph::{
     Built, Function, FunctionBuilder, IterationSpace, NodeId, Op, Rewriter, ValueId, rebuild,
@@ -56,7 +57,9 @@ pub fn shorten(
         }
         let location = node.location;
         let constant = [0, 1].map(|at| constants.contains(node.operands[at]));
-        if let Some(reason) = unsuited(space, PAIR, constant) {
+        if let Some(reason) =
+            few_terms(space, LEAST_TERMS).or_else(|| unsuited(space, PAIR, constant))
+        {
             remarks.push(Remark { location, message: format!("stays in f32: {reason}") });
             return Ok(None);
         }
@@ -100,6 +103,13 @@ fn dtype_of(function: &Function, value: ValueId) -> Option<DType> {
     function.ty(value).as_tensor().map(|ty| ty.dtype)
 }
 
+/// That sums have fewer terms than that, if they have.
+pub(crate) fn few_terms(space: &IterationSpace, least: i64) -> Option<&'static str> {
+    let terms: Expr = space.extents[space.parallel..].iter().product();
+    let is_short = terms.as_constant().is_some_and(|terms| terms < least);
+    is_short.then_some("its sums have few terms")
+}
+
 /// Why a contraction gains nothing from shorter operands, so many of which go side by side, and
 /// which may be constant.
 pub(crate) fn unsuited(
@@ -114,10 +124,6 @@ pub(crate) fn unsuited(
         let mut axes = 0..space.parallel;
         axes.any(|axis| !space.extents[axis].is_one() && !reads(operand, axis))
     };
-    let terms: Expr = space.extents[space.parallel..].iter().product();
-    if terms.as_constant().is_some_and(|terms| terms < LEAST_TERMS) {
-        return Some("its sums have few terms");
-    }
     if !alone(0) && !alone(1) {
         return Some("each element of its operands meets few others");
     }
@@ -152,14 +158,30 @@ pub(crate) fn can_be_divisible(space: &IterationSpace, count: i64, constant: [bo
     places_of_zeros(space, count, constant).is_some()
 }
 
-/// Whether so many results share the data of an operand that it may as well be copied for them.
+/// Whether so many results share the data of an operand, windows included, that it may as well be
+/// copied for them.
 pub(crate) fn is_shared(space: &IterationSpace, operand: usize) -> bool {
     let reads = |axis: usize| {
         space.operands[operand].iter().any(|index| index.contains(SymbolId::new(axis)))
     };
     let others = (0..space.parallel).filter(|&axis| !reads(axis));
     let count: Expr = others.map(|axis| &space.extents[axis]).product();
-    count.as_constant().unwrap_or(LEAST_COLUMNS) >= LEAST_COLUMNS
+    let reduced = space.parallel..space.extents.len();
+    let (mut met, mut apart) = (1, 1);
+    for window in reduced.filter_map(|axis| window(space, &space.operands[operand], axis)) {
+        met *= window.taps;
+        apart *= window.step.min(window.taps);
+    }
+    count.as_constant().is_none_or(|count| count * met >= LEAST_COLUMNS * apart)
+}
+
+/// The terms of a window along a reduced axis, and what results are apart there.
+pub(crate) fn window(space: &IterationSpace, index: &[Expr], axis: usize) -> Option<Window> {
+    let taps = space.extents[axis].as_constant()?;
+    let by_ones = |expr: &&Expr| expr.linear_coefficient(SymbolId::new(axis)) == Some(1);
+    let along = index.iter().find(by_ones)?;
+    let steps = (0..space.parallel).filter_map(|axis| along.linear_coefficient(Id::new(axis)));
+    Some(Window { taps, step: steps.filter(|step| *step > 0).min()? })
 }
 
 /// Pads the innermost reduced axis with zeros in both operands to a multiple of a count; whether it

@@ -84,13 +84,17 @@ pub(super) fn apply(
 ) -> Built<()> {
     let Some(count) = wanted(contraction, builder, target)? else { return Ok(()) };
     let axis = contraction.space.extents.len() - 1;
-    // Windows of signed bytes lie side by side, too; of other types all targets have to agree.
-    let in_windows = builder.dtype(contraction.operands[0].value)? == DType::I8
-        && builder.dtype(contraction.operands[1].value)? == DType::I8;
+    let mut are_exact = true;
+    for operand in &contraction.operands {
+        are_exact &= builder.dtype(operand.value)?.is_integer();
+    }
+    // What little memory there is holds no copies.
+    let may_copy = !target.is_microcontroller();
     let mut offers = [None, None];
     for (operand, own) in offers.iter_mut().enumerate() {
         let shape = builder.shape(contraction.operands[operand].value)?;
-        *own = offer(contraction, operand, axis, in_windows.then_some(&shape[..]));
+        let in_windows = are_exact.then_some(&shape[..]);
+        *own = offer(contraction, operand, axis, in_windows, may_copy);
     }
     let [Some(lhs), Some(rhs)] = offers else {
         messages.push(format!("not summed in {}: an operand's lie apart", name(count)));
@@ -118,14 +122,15 @@ fn name(count: i64) -> &'static str {
     }
 }
 
-/// What an operand can do for tuples along an axis; of its shape, where windows count. Constants
-/// are put in tuples wherever they lie: that is done once. So is what many results share, but where
-/// windows count: memory may be short.
+/// What an operand can do for tuples along an axis; of its shape, where windows count, as they do in
+/// sums that are exact in any order. Constants are put in tuples wherever they lie: that is done
+/// once. So is what many results share, where it may be copied.
 fn offer(
     contraction: &Contraction,
     operand: usize,
     axis: usize,
     in_windows: Option<&[Expr]>,
+    may_copy: bool,
 ) -> Option<Offer> {
     let index = &contraction.space.operands[operand];
     let place = place_of(contraction, operand, axis)?;
@@ -139,7 +144,7 @@ fn offer(
         return Some(Offer::Contiguous);
     }
     let packed = matches!(index.last(), Some(last) if last.as_symbol().is_none());
-    let is_copied = in_windows.is_none() && is_shared(&contraction.space, operand);
+    let is_copied = may_copy && is_shared(&contraction.space, operand);
     let may_be = packed || contraction.operands[operand].constant || is_copied;
     (is_axis && may_be).then_some(Offer::Packed(place))
 }
