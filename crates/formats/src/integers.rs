@@ -44,6 +44,9 @@ const SELDOM: f64 = 4.0;
 /// Fewest terms of a sum of integers: its operands are short before it.
 const LEAST_TERMS: i64 = 8;
 
+/// The longest odd axis of which zeros would be much of the pairs.
+const SHORT_ODD: i64 = 3;
+
 /// The most terms of which floats of 32 bits hold the sum exactly: products of a byte with a
 /// difference of two are below 2^17.
 const MOST_EXACT: i64 = 1 << 7;
@@ -92,7 +95,10 @@ pub fn integers(
                     (Some(sum), _) => (sum, "operands of 8 bits multiplied as bytes"),
                     (None, Some(data)) => {
                         let sum = product.few(rewriter, found, data, registers)?;
-                        (sum, "operands of 8 bits multiplied as whole floats: pairs have a gap")
+                        (
+                            sum,
+                            "operands of 8 bits multiplied as whole floats: its pairs would have gaps",
+                        )
                     }
                     (None, None) => {
                         let sum = product.short(rewriter, found)?;
@@ -230,14 +236,16 @@ impl<'a> Product<'a> {
         fits.then_some(Product { space, operands, constant, found, dtype, scales })
     }
 
-    /// The number of the data, where whole floats give the same sums and pairs of integers would be
-    /// padded with zeros: without an instruction for bytes those gain nothing then.
+    /// The number of the data, where whole floats give the same sums and much of the pairs of
+    /// integers would be zeros: without an instruction for bytes those gain nothing then.
     fn sooner_few(&self, function: &Function, found: &[Quantised; 2]) -> Option<usize> {
         let one = self.constant[0] != self.constant[1];
+        let innermost = self.space.extents.last()?.as_constant()?;
         let fits = one
             && self.dtype == DType::F32
             && has_bytes(function, found)
             && !too_long(self.space, MOST_EXACT)
+            && innermost <= SHORT_ODD
             && can_be_divisible(self.space, 2, self.constant);
         fits.then_some(usize::from(self.constant[0]))
     }
