@@ -265,6 +265,7 @@ impl Machine {
             l3_stays_ns: 3e7,
             memory: Level { reads: 3.0, writes: 2.7, ..near.memory },
             stream_bytes_per_ns: 15.0,
+            lines_stored: 16,
             ..near
         }
     }
