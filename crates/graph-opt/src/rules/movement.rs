@@ -44,6 +44,12 @@ pub(super) const RULES: &[Rule] = &[
         reshape_of_broadcast,
     ),
     Rule::new(
+        "reshape_of_concat",
+        Subject::Reshape,
+        "reshape (concat x, y) => concat (reshape x), (reshape y) if only axes of extent 1 come or go",
+        reshape_of_concat,
+    ),
+    Rule::new(
         "broadcast_twice",
         Subject::Broadcast,
         "broadcast (broadcast x) => broadcast x",
@@ -188,6 +194,25 @@ fn reshape_of_broadcast(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]
     let axes: Option<Vec<usize>> = axes.iter().map(place).collect();
     let axes = axes.ok_or(No::Because("an axis of extent 1 is mapped"))?;
     Ok(maker.broadcast(x[0], shape, &axes)?)
+}
+
+fn reshape_of_concat(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let Op::Reshape { shape } = op else { return Err(No::Match) };
+    let Some((Op::Concat { axis }, pieces)) =
+        maker.definition_by(operands[0], |op| matches!(op, Op::Concat { .. }))
+    else {
+        return Err(No::Match);
+    };
+    let old = maker.shape(operands[0])?;
+    let pairs = corresponding(&old, shape).ok_or(No::Because("longer axes change"))?;
+    let place = pairs.iter().find(|pair| pair.0 == axis).ok_or(No::Because("it is of one"))?.1;
+    let mut reshaped = Vec::new();
+    for piece in pieces {
+        let mut own = shape.clone();
+        own[place] = maker.shape(piece)?[axis].clone();
+        reshaped.push(maker.reshape(piece, own)?);
+    }
+    Ok(maker.one(&Op::Concat { axis: place }, &reshaped)?)
 }
 
 fn broadcast_twice(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {

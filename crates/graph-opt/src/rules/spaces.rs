@@ -43,6 +43,12 @@ pub(super) const RULES: &[Rule] = &[
         extreme_of_integers,
     ),
     Rule::new(
+        "product_without_sum",
+        Subject::Space,
+        "contract x[i] * y[j] => x * y if no axis is reduced",
+        product_without_sum,
+    ),
+    Rule::new(
         "reduce_nothing",
         Subject::Space,
         "reduce x[i] => x if no axis is reduced",
@@ -360,13 +366,55 @@ fn meets_data(space: &IterationSpace, index: &Expr, [low, extent]: [&Expr; 2]) -
     low <= last_of_first && first_of_last < low + extent && step.max(1) <= extent
 }
 
+fn product_without_sum(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
+    let Op::Contract { space, accumulator, dtype } = op else { return Err(No::Match) };
+    require(space.parallel == space.extents.len(), "axes are reduced")?;
+    let mut factors = Vec::new();
+    for (&operand, index) in operands.iter().zip(&space.operands) {
+        let factor = read_whole(maker, space, operand, index)?;
+        factors.push(maker.cast(factor, *accumulator)?);
+    }
+    let product = maker.map(ScalarFunction::Mul, &factors)?;
+    let sum = sum_of_one(maker, space, product, *accumulator)?;
+    Ok(maker.cast(sum, *dtype)?)
+}
+
 fn reduce_nothing(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> Fired {
     let Op::Reduce { space, reduction, accumulator } = op else { return Err(No::Match) };
     require(space.parallel == space.extents.len(), "axes are reduced")?;
+    let value = read_whole(maker, space, operands[0], &space.operands[0])?;
+    let value = maker.cast(value, *accumulator)?;
+    match reduction {
+        Reduction::Sum => sum_of_one(maker, space, value, *accumulator),
+        _ => Ok(value),
+    }
+}
+
+/// A sum of one term: sums of floats start at 0.0, which makes 0.0 of -0.0.
+fn sum_of_one(
+    maker: &mut Maker<'_, '_>,
+    space: &IterationSpace,
+    term: ValueId,
+    accumulator: DType,
+) -> Fired {
+    if !accumulator.is_float() {
+        return Ok(term);
+    }
+    let zero = maker.full(&space.extents, Scalar::zero(accumulator))?;
+    Ok(maker.map(ScalarFunction::Add, &[term, zero])?)
+}
+
+/// What an operand of a space without reduced axes has for each element of the result.
+fn read_whole(
+    maker: &mut Maker<'_, '_>,
+    space: &IterationSpace,
+    operand: ValueId,
+    index: &[Expr],
+) -> Fired {
     // The operand's axes that the result has, by the result's axis, and what is read along each.
     let mut read: Vec<(usize, usize)> = Vec::new();
     let (mut starts, mut steps, mut shape) = (Vec::new(), Vec::new(), Vec::new());
-    for (axis, index) in space.operands[0].iter().enumerate() {
+    for (axis, index) in index.iter().enumerate() {
         let mut symbols = index.symbols().into_iter();
         let (step, extent) = match (symbols.next(), symbols.next()) {
             (None, _) => (1, Expr::ONE),
@@ -384,19 +432,12 @@ fn reduce_nothing(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueId]) -> F
     let distinct = (0..space.parallel).all(|a| read.iter().filter(|pair| pair.0 == a).count() <= 1);
     require(distinct, "it reads a diagonal")?;
     let axes: Vec<usize> = read.iter().map(|&(_, axis)| axis).collect();
-    let slice = maker.slice(operands[0], &starts, &steps, &shape)?;
+    let slice = maker.slice(operand, &starts, &steps, &shape)?;
     let mut value = maker.reshape(slice, permutation::apply(&axes, &shape))?;
     let mut order = permutation::identity(read.len());
     order.put_in_order_by_key(|&position| read[position].0);
     value = maker.transpose(value, &order)?;
     read.sort_unstable();
     let axes: Vec<usize> = read.iter().map(|&(axis, _)| axis).collect();
-    value = maker.broadcast(value, &space.extents, &axes)?;
-    value = maker.cast(value, *accumulator)?;
-    if *reduction == Reduction::Sum && accumulator.is_float() {
-        // Sums start at 0.0, which makes 0.0 of -0.0.
-        let zero = maker.full(&space.extents, Scalar::zero(*accumulator))?;
-        value = maker.map(ScalarFunction::Add, &[value, zero])?;
-    }
-    Ok(value)
+    Ok(maker.broadcast(value, &space.extents, &axes)?)
 }
