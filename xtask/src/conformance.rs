@@ -208,9 +208,9 @@ fn row(line: &str) -> Option<(&str, &str, &str)> {
     is_row.then_some((status, name, reason))
 }
 
-/// What of a reason is compared: all but the numbers, each of which is a `#`, since how far a result
-/// is off and how many operations a run takes change with every formula. Digits behind a letter are
-/// a part of a name.
+/// What of a reason is compared: all but the numbers, each of which is a `#`, since how far a
+/// result is off and how many operations a run takes change with every formula. Digits behind a
+/// letter are a part of a name.
 fn comparable(reason: &str) -> String {
     let mut text = String::new();
     let mut rest = reason.chars().peekable();

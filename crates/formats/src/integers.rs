@@ -97,7 +97,7 @@ pub fn integers(
                         let sum = product.few(rewriter, found, data, registers)?;
                         (
                             sum,
-                            "operands of 8 bits multiplied as whole floats: its pairs would have gaps",
+                            "operands of 8 bits multiplied as whole floats: pairs would have gaps",
                         )
                     }
                     (None, None) => {

@@ -122,8 +122,8 @@ fn name(count: i64) -> &'static str {
     }
 }
 
-/// What an operand can do for tuples along an axis; of its shape, where windows count, as they do in
-/// sums that are exact in any order. Constants are put in tuples wherever they lie: that is done
+/// What an operand can do for tuples along an axis; of its shape, where windows count, as they do
+/// in sums that are exact in any order. Constants are put in tuples wherever they lie: that is done
 /// once. So is what many results share, where it may be copied.
 fn offer(
     contraction: &Contraction,

@@ -56,9 +56,9 @@ impl Graph {
         self.min(&value, &high)
     }
 
-    /// Whole floats as integers of a type, those of the zero point for 0, the nearest where they are
-    /// beyond the type. NaN is the lowest: bytes and words with a sign are those without, less half
-    /// of their range, so that formats may leave that step out.
+    /// Whole floats as integers of a type, those of the zero point for 0, the nearest where they
+    /// are beyond the type. NaN is the lowest: bytes and words with a sign are those without, less
+    /// half of their range, so that formats may leave that step out. Of fewer bits it is zero.
     pub fn saturated(
         &mut self,
         steps: &Operand,

@@ -326,8 +326,8 @@ impl Selector<'_> {
         self.blend_vectors(ordered, zero, ints)
     }
 
-    /// f32 to integers of at most 16 bits, by one rounding. Bounds are whole, so that what is bounded
-    /// first is rounded to the same.
+    /// f32 to integers of at most 16 bits, by one rounding. Bounds are whole, so that what is
+    /// bounded first is rounded to the same.
     pub(super) fn rounded_to_int(&mut self, vector: Vector, rounded: &Rounded<'_>) -> Vector {
         let Some((low, high)) = rounded.within.integer_range() else { return vector };
         let value = self.register(vector);

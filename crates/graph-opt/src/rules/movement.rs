@@ -46,7 +46,8 @@ pub(super) const RULES: &[Rule] = &[
     Rule::new(
         "reshape_of_concat",
         Subject::Reshape,
-        "reshape (concat x, y) => concat (reshape x), (reshape y) if only axes of extent 1 come or go",
+        "reshape (concat x, y) => concat (reshape x), (reshape y) if only axes of extent 1 \
+         come or go",
         reshape_of_concat,
     ),
     Rule::new(
