@@ -3,8 +3,10 @@
 
     pip install dist/tilewright-*.whl torch expecttest
     python bench/opinfo.py [NAME...]               names of entries; those of core ATen without
+    python bench/opinfo.py --every                 all that PyTorch has
 
-An entry belongs to core ATen if an operator with that tag has its name, or if its first sample comes
+Entries run in processes of their own, some one after the other; where one ends early, the entry it
+was at counts as one sample that failed, and another goes on with the rest. An entry belongs to core ATen if an operator with that tag has its name, or if its first sample comes
 to one operator alone, which has the tag. Of each entry and element type (f32, i64, bool, bf16) the first
 samples count, at most `--samples`; those that eager refuses are left out. A sample is
 
@@ -24,7 +26,11 @@ depend on data) through `torch.compile` itself, with `capture_dynamic_output_sha
 
 import argparse
 import collections
+import concurrent.futures
 import itertools
+import json
+import subprocess
+import sys
 import warnings
 
 import common
@@ -33,6 +39,9 @@ import common
 SORTED = ("argsort", "sort", "topk")
 
 DTYPES = ("float32", "int64", "bool", "bfloat16")
+
+# How many entries one process looks at.
+GROUP = 12
 
 
 def core_operators():
@@ -48,12 +57,18 @@ def core_operators():
     }
 
 
-def entries(names):
-    """The entries of these names, or those of core ATen."""
+def full_name(entry):
+    return f"{entry.name}.{entry.variant_test_name}".rstrip(".")
+
+
+def entries(names, every):
+    """The entries of these names, with or without their variants', or all, or those of core ATen."""
     from torch.testing._internal.common_methods_invocations import op_db
 
     if names:
-        return [it for it in op_db if it.name in names]
+        return [it for it in op_db if it.name in names or full_name(it) in names]
+    if every:
+        return list(op_db)
     core = core_operators()
     return [it for it in op_db if is_core(it, core)]
 
@@ -129,8 +144,14 @@ def compiled(function, tensors):
     torch.manual_seed(42)
     options, _ = backend._options({"threads": 1})
 
+    ended = []
+
     def inference(module, inputs):
-        return backend._compiled(module, inputs, options=options, inference=True)
+        try:
+            return backend._compiled(module, inputs, options=options)
+        except Exception as error:
+            ended.append(error)
+            raise
 
     try:
         call = functorch.compile.aot_function(
@@ -139,6 +160,9 @@ def compiled(function, tensors):
         )  # fmt: skip
         found = call(*copies(tensors))
     except Exception:
+        # What the backend itself ends in says nothing of the sample.
+        if ended:
+            raise
         torch._dynamo.reset()
         backend.kept_reports().clear()
         torch.manual_seed(42)
@@ -286,40 +310,80 @@ def samples_of(entry, dtype, most):
     return itertools.islice(made, most)
 
 
-def main():
-    options = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    options.add_argument("names", nargs="*", help="entries")
-    options.add_argument("--samples", type=int, default=40, help="an entry and element type")
-    options.add_argument("--add", action="store_true", help="to the entries the kept result has")
-    options.add_argument("--name", default="opinfo", help="of the files in bench/results/")
-    given = options.parse_args()
+def row_of(entry, most):
+    """How many samples of an entry came to what, and what there is to say of them."""
+    import torch
+
+    outcomes, said = collections.Counter(), collections.Counter()
+    for word in DTYPES:
+        dtype = getattr(torch, word)
+        if dtype not in entry.supported_dtypes("cpu"):
+            continue
+        for sample in samples_of(entry, dtype, most):
+            with torch.no_grad():
+                outcome = look_at(entry, sample)
+            if outcome is not None:
+                kind, text = outcome
+                outcomes[kind] += 1
+                if text:
+                    said[f"{word} {kind}: {common.without_paths(text)}"] += 1
+    return {**outcomes, "said": dict(said)}
+
+
+def part(names, most):
+    """Looks at entries, and prints a line of JSON for each."""
     import torch
 
     warnings.simplefilter("ignore")
     torch.set_num_threads(1)
     torch._C._jit_set_profiling_executor(False)
+    by_name = {full_name(it): it for it in entries(names, False)}
+    for name in names:
+        print("\n" + json.dumps([name, row_of(by_name[name], most)]), flush=True)
+
+
+def in_children(names, most):
+    """The rows of entries, by processes of their own; one that ends early is followed by another."""
+    rows, left = {}, list(names)
+    while left:
+        command = [sys.executable, __file__, "--part", "--samples", str(most), *left]
+        done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for line in done.stdout.splitlines():
+            if left and line.startswith(f'["{left[0]}", '):
+                rows[left.pop(0)] = json.loads(line)[1]
+        if left:
+            last = (done.stderr.strip().splitlines() or [""])[-1][:160]
+            said = f"the process ended with {done.returncode}: {common.without_paths(last)}"
+            rows[left.pop(0)] = {"failed": 1, "said": {f"any failed: {said}": 1}}
+    return rows
+
+
+def main():
+    options = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    options.add_argument("names", nargs="*", help="entries")
+    options.add_argument("--every", action="store_true", help="not those of core ATen alone")
+    options.add_argument("--samples", type=int, default=40, help="an entry and element type")
+    options.add_argument("--jobs", type=int, default=1, help="processes at once")
+    options.add_argument("--add", action="store_true", help="to the entries the kept result has")
+    options.add_argument("--name", default="opinfo", help="of the files in bench/results/")
+    options.add_argument("--part", action="store_true", help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.part:
+        part(given.names, given.samples)
+        return
+    warnings.simplefilter("ignore")
     origin = common.origin()
     rows = common.kept(given.name, "entries") if given.add else {}
-    chosen = entries(given.names)
-    for entry in chosen:
-        name = f"{entry.name}.{entry.variant_test_name}".rstrip(".")
-        outcomes, said = collections.Counter(), collections.Counter()
-        for word in DTYPES:
-            dtype = getattr(torch, word)
-            if dtype not in entry.supported_dtypes("cpu"):
-                continue
-            for sample in samples_of(entry, dtype, given.samples):
-                with torch.no_grad():
-                    outcome = look_at(entry, sample)
-                if outcome is not None:
-                    kind, text = outcome
-                    outcomes[kind] += 1
-                    if text:
-                        said[f"{word} {kind}: {common.without_paths(text)}"] += 1
-        rows[name] = {**outcomes, "said": dict(said)}
-        print(name, dict(outcomes), *(f"\n    {n} {text}" for text, n in said.items()), flush=True)
+    names = [full_name(it) for it in entries(given.names, given.every)]
+    groups = [names[at : at + GROUP] for at in range(0, len(names), GROUP)]
+    with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+        for found in pool.map(lambda group: in_children(group, given.samples), groups):
+            rows.update(found)
+            for name, row in found.items():
+                counts = {kind: n for kind, n in row.items() if kind != "said"}
+                print(name, counts, *(f"\n    {n} {it}" for it, n in row["said"].items()), flush=True)
     kinds = ("right", "nearer", "refused", "failed", "wrong")
     total = {kind: sum(row.get(kind, 0) for row in rows.values()) for kind in kinds}
     count = sum(total.values())

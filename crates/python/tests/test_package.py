@@ -92,8 +92,9 @@ def interrupted(work, after=0.0):
     """Runs ``work`` and sends it an interrupt ``after`` seconds behind the beginning of its compile.
     The seconds until it ended by ``KeyboardInterrupt``; none where it ended otherwise before.
 
-    Nothing is sent before ``work`` runs, however late threads are, and what comes too late is taken
-    here. Shells let what they start in the background ignore interrupts: they are heard here."""
+    Nothing is sent before ``work`` runs, however late threads are. What comes when it is over, also
+    by an exception of another kind, is heard here, and nothing comes of it. Shells let what they
+    start in the background ignore interrupts: they are heard here."""
     sent, done = [], threading.Event()
 
     def send():
@@ -104,25 +105,26 @@ def interrupted(work, after=0.0):
             sent.append(time.perf_counter())
             os.kill(os.getpid(), signal.SIGINT)
 
+    def hear(*_):
+        if is_running:
+            raise KeyboardInterrupt
+
+    is_running = True
     sender = threading.Thread(target=send)
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    found = None
+    before = signal.signal(signal.SIGINT, hear)
     try:
         sender.start()
-        try:
-            work()
-        except KeyboardInterrupt:
-            found = time.perf_counter() - sent[0]
+        work()
+        return None
+    except KeyboardInterrupt:
+        if not sent:
+            raise
+        return time.perf_counter() - sent[0]
+    finally:
+        is_running = False
         done.set()
         sender.join()
-        if found is None and sent:
-            time.sleep(10)
-    except KeyboardInterrupt:
-        pass
-    finally:
-        done.set()
         signal.signal(signal.SIGINT, before)
-    return found
 
 
 # What an import may not bring in: what it is for a call needs, and takes longer than all else.
