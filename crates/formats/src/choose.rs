@@ -8,7 +8,7 @@ use crate::contraction::Contraction;
 use crate::layouts::{Layout, Order};
 use crate::options::{FormatOptions, Winograd};
 use crate::stored::Stored;
-use crate::weighed::{self, Layouts, Machines, Weigh};
+use crate::weighed::{self, Layouts, Weigh};
 use crate::winograd::PriceOfGrowth;
 use crate::{borders, channels_last, groups, merge, panels, tuples, wide, winograd};
 
@@ -37,20 +37,11 @@ pub fn choose(
     let layouts = match weigh {
         Some(weigh) => {
             let deciding = target.deciding();
-            let of = |machines| if machines == Machines::All { &deciding } else { target };
-            let choose = &|part: &Function, layouts: &Layouts, machines: Machines| {
-                let target = of(machines);
-                let given = Given { target, options, layouts, price };
+            let choose = &|part: &Function, layouts: &Layouts| {
+                let given = Given { target: &deciding, options, layouts, price };
                 with_layouts(part, &part.constant_values(), &given, &mut Vec::new())
             };
-            let changes_bits = &|contraction: &Contraction, builder: &FunctionBuilder| {
-                let rounds = contraction.accumulator.is_float();
-                let wanted = options.winograd == Winograd::WherePredicted;
-                Ok(rounds && tuples::wanted(contraction, builder, target)?.is_some()
-                    || wanted && winograd::pays(contraction, builder, target, price)?)
-            };
-            let flops_per_ns = &|machines| of(machines).flops_per_ns();
-            let chooser = weighed::Chooser { choose, changes_bits, flops_per_ns };
+            let chooser = weighed::Chooser { choose, flops_per_ns: deciding.flops_per_ns() };
             weighed::find(&function, &constants, weigh, &chooser, remarks)?
         }
         None => Layouts::new(),

@@ -49,4 +49,4 @@ pub use options::{Activations, FormatOptions, Winograd};
 pub use passes::{Draft, FORMATS, PRECISION, last_passes, passes};
 pub use precision::shorten;
 pub use tables::tables;
-pub use weighed::{Machines, Weigh};
+pub use weighed::Weigh;

@@ -3,7 +3,9 @@
 //! Where few sums stand between parameters and results, copies into another order are not shared
 //! by many, and which layouts are best depends on everything around. So those that are possible are
 //! tried in place: the sums, with what leads to them and what follows, are compiled as far as a
-//! cost can be told, and the cheapest stay. First all sums have one layout; of a few each is then
+//! cost can be told, and the cheapest stay. How values lie decides what sums that read them walk as
+//! one, and so their order: the cost is that of the machine which decides for all targets of an
+//! architecture. First all sums have one layout; of a few each is then
 //! changed by itself. Where channels last is about as fast as the machine multiplies nothing else
 //! is tried.
 
@@ -15,18 +17,9 @@ use graph::{Built, Function, FunctionBuilder, NodeId, Op, ValueId};
 use crate::contraction::Contraction;
 use crate::layouts::Layout;
 
-/// What a run of a function should take by a machine, in nanoseconds, with the formats that it has;
-/// none where that cannot be said.
-pub type Weigh<'a> = &'a dyn Fn(Function, Machines) -> Option<f64>;
-
-/// For which machines a choice is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machines {
-    /// For the target: no bit depends on it.
-    Own,
-    /// For all targets of an architecture, by that which decides for them.
-    All,
-}
+/// What a run of a function should take, in nanoseconds, with the formats that it has, by the
+/// machine that decides for all targets of the architecture; none where that cannot be said.
+pub type Weigh<'a> = &'a dyn Fn(Function) -> Option<f64>;
 
 /// The layouts of contractions.
 pub(crate) type Layouts = BTreeMap<NodeId, Layout>;
@@ -50,12 +43,10 @@ struct Weighed {
 
 /// How the formats of the contractions of a function are chosen.
 pub(crate) struct Chooser<'a> {
-    /// With these layouts, as these machines have them.
-    pub(crate) choose: &'a dyn Fn(&Function, &Layouts, Machines) -> base::Result<Function>,
-    /// What the machines by which costs are can do.
-    pub(crate) flops_per_ns: &'a dyn Fn(Machines) -> f64,
-    /// Whether the bits of a contraction of rounded sums would follow from its layout.
-    pub(crate) changes_bits: &'a dyn Fn(&Contraction, &FunctionBuilder) -> Built<bool>,
+    /// With these layouts, as the machine that decides has them.
+    pub(crate) choose: &'a dyn Fn(&Function, &Layouts) -> base::Result<Function>,
+    /// What that machine can do.
+    pub(crate) flops_per_ns: f64,
 }
 
 /// The layouts of those contractions of a function for which they were weighed.
@@ -104,7 +95,7 @@ impl Part {
     fn cheapest(
         &self,
         weigh: Weigh<'_>,
-        Chooser { choose, changes_bits, flops_per_ns }: &Chooser<'_>,
+        Chooser { choose, flops_per_ns }: &Chooser<'_>,
     ) -> base::Result<Option<Weighed>> {
         let constants = self.function.constant_values();
         let builder = FunctionBuilder::extend(self.function.clone());
@@ -117,16 +108,10 @@ impl Part {
         if possible.iter().all(|layouts| layouts.len() == 1) {
             return Ok(None);
         }
-        let mut machines = Machines::Own;
-        for contraction in &contractions {
-            let decides = changes_bits(contraction, &builder).map_err(Diagnostics::internal)?;
-            machines = if decides { Machines::All } else { machines };
-        }
         let nanoseconds = |layouts: &[Layout]| -> base::Result<Option<f64>> {
             let nodes = self.sums.iter().map(|(_, node)| *node);
             let layouts = nodes.zip(layouts.iter().copied()).collect();
-            let function = choose(&self.function, &layouts, machines)?;
-            Ok(weigh(function, machines))
+            Ok(weigh(choose(&self.function, &layouts)?))
         };
         // What all have that can have it, the others channels last if they can.
         let alike = |layout: Layout| -> Vec<Layout> {
@@ -139,7 +124,7 @@ impl Part {
         let channels_last = alike(Layout::CHANNELS_LAST);
         let Some(together) = nanoseconds(&channels_last)? else { return Ok(None) };
         let operations: f64 = contractions.iter().map(Contraction::operations).sum();
-        let is_poor = together > POOR * operations / flops_per_ns(machines);
+        let is_poor = together > POOR * operations / flops_per_ns;
         let mut best = (together, channels_last);
         let mut tried = BTreeSet::from([best.1.clone()]);
         let mut attempt = |best: &mut (f64, Vec<Layout>), layouts: Vec<Layout>| {

@@ -122,19 +122,6 @@ fn split_phases(
     Ok(!apart.is_empty())
 }
 
-/// Whether a contraction has the form and should be faster rewritten.
-pub(crate) fn pays(
-    contraction: &Contraction,
-    builder: &FunctionBuilder,
-    target: &Target,
-    price: PriceOfGrowth,
-) -> Built<bool> {
-    let Ok(problem) = Problem::find(contraction, elements(contraction, builder)?) else {
-        return Ok(false);
-    };
-    Ok(Forms::of(contraction, &problem, target).choose(Direct::Long, price).pays)
-}
-
 /// Whether a contraction of f32 should be faster by minimal filtering than directly on operands of
 /// half the size, of which a machine multiplies twice as many: both predictions, for a reader.
 /// `price` is that of the whole function. It does not rise when contractions are taken away, so

@@ -8,7 +8,7 @@ use backend::Target;
 use base::Id;
 use eval::EvaluationPrecision;
 use filetest::Command;
-use formats::{Activations, FormatOptions, Machines, Weigh, Winograd, integers};
+use formats::{Activations, FormatOptions, Weigh, Winograd, integers};
 use graph::{Function, TensorType};
 use proptest::prelude::*;
 use tensor::{DType, Tensor};
@@ -51,7 +51,7 @@ fn choose(text: &str, arguments: &[&str]) -> Result<String, String> {
         None => None,
     };
     let tried = Cell::new(0);
-    let weigh = |_: Function, _: Machines| {
+    let weigh = |_: Function| {
         tried.set(tried.get() + 1);
         Some(if Some(tried.get()) == wanted { 0.0 } else { 1e3 })
     };
@@ -252,7 +252,7 @@ fn rounds_operands(function: &Function, constants: &[Tensor], inputs: &[Tensor])
 }
 
 /// Costs that are nonsense, so that any layout may be the cheapest.
-fn nonsense(function: Function, _: Machines) -> Option<f64> {
+fn nonsense(function: Function) -> Option<f64> {
     let text = function.to_string();
     let mixed = text.bytes().fold(7u32, |sum, byte| sum.wrapping_mul(31).wrapping_add(byte.into()));
     Some(f64::from(mixed))

@@ -167,7 +167,7 @@ pub(crate) fn front_of(
     let choices = Choices::of(options).formats;
     let of_formats = target.for_formats();
     let weigher = Weigher::new(&module, options, target, store);
-    let weigh = |function, machines| weigher.nanoseconds(function, machines);
+    let weigh = |function| weigher.nanoseconds(function);
     let mut draft = Draft {
         function: imported.clone(),
         target: &of_formats,

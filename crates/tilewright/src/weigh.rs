@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use backend::Target;
 use base::timing::Phases;
-use formats::Machines;
 use graph::Function;
 use lower::{Hold, KernelStore, Role};
 use module::Module;
@@ -25,11 +24,11 @@ const UNKNOWN_OF_ONE: i64 = 1 << 10;
 pub(crate) struct Weigher<'a> {
     module: &'a Module,
     options: Options,
-    /// What the function is for, and what decides for all targets of its architecture.
-    targets: [Target; 2],
-    /// Kernels for each, and what keeps them there.
-    stores: [Arc<KernelStore>; 2],
-    _holds: [Hold; 2],
+    /// What decides for all targets of the architecture.
+    target: Target,
+    /// Kernels for it, and what keeps them there.
+    store: Arc<KernelStore>,
+    _hold: Hold,
 }
 
 impl Weigher<'_> {
@@ -42,18 +41,17 @@ impl Weigher<'_> {
     ) -> Weigher<'a> {
         // The same for any number of threads; its phases are those of who weighs.
         let options = Options { threads: Some(1), phases: Phases::default(), ..options.clone() };
-        let targets = [target.clone(), target.deciding()];
-        let stores = [store.clone(), Arc::default()];
-        let holds = stores.each_ref().map(KernelStore::hold);
-        Weigher { module, options, targets, stores, _holds: holds }
+        let deciding = target.deciding();
+        let store = if deciding == *target { store.clone() } else { Arc::default() };
+        let hold = store.hold();
+        Weigher { module, options, target: deciding, store, _hold: hold }
     }
 
     /// Nanoseconds of a run on one thread; none where it cannot be lowered by itself. Where extents
     /// are free, the geometric mean of two: of many inputs at once, and of one, as far as the first
     /// axis of a parameter counts them.
-    pub(crate) fn nanoseconds(&self, function: Function, machines: Machines) -> Option<f64> {
-        let number = usize::from(machines == Machines::All);
-        let (target, store) = (&self.targets[number], &self.stores[number]);
+    pub(crate) fn nanoseconds(&self, function: Function) -> Option<f64> {
+        let (target, store) = (&self.target, &self.store);
         let mut function = Arc::new(function);
         optimise(&mut function, &self.options).ok()?;
         let inputs = function.parameters().len();
@@ -63,8 +61,11 @@ impl Weigher<'_> {
         let main = Arc::new(main);
         let lowered = |symbols: &BTreeMap<SymbolId, i64>| {
             let role = Role::Main { inputs, constants: constants.clone() };
-            let own = (self.module, &main);
-            let request = Request::new(own, symbols, role, (target, &self.options));
+            // What it takes is weighed, whatever its bits are.
+            let mut bound = lower::specialise(&main, symbols).ok()?;
+            optimise(&mut bound, &self.options).ok()?;
+            let (own, none) = ((self.module, &bound), BTreeMap::new());
+            let request = Request::new(own, &none, role, (target, &self.options));
             let lowered = LoweredFunction::new(Request {
                 store: Some(store),
                 keeps_kernels: true,
