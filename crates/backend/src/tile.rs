@@ -208,11 +208,11 @@ fn overlap_penalty(area: &Area, overlap: bool) -> f64 {
 
 /// Reads of each element from which on a product copies the panels of an operand that does not lie
 /// as its tiles read it: each copy serves several tiles of rows.
-const READS_PER_PANEL: i64 = 48;
+pub const READS_PER_PANEL: i64 = 48;
 
 /// Bytes from which on an operand's panels are copied in the product: a copy of all of it would go
 /// through memory, and be read from there again.
-const COPIED_IN_PANELS: i64 = 1 << 20;
+pub const COPIED_IN_PANELS: i64 = 1 << 20;
 
 /// Whether a product that meets each element of an operand so often, one of so many bytes, copies
 /// it panel by panel into a cache, rather than have all of it copied ahead.

@@ -59,6 +59,17 @@ const PASSES: &[PassRow<Arc<Function>>] = &[
     PassRow { name: "dce", run: dce::run, after: &["transpose_motion"] },
 ];
 
+/// The passes and rules that decide bits: how factors are joined, and what lies side by side, from
+/// which the order of sums follows. Once a function is decided they are left out.
+pub const DECIDING: &[&str] = &[
+    "batch_norm",
+    "accumulate",
+    "short_first",
+    "transpose_motion",
+    "read_through_reshape",
+    "read_through_transpose",
+];
+
 /// A pass that made an ill-typed node: an internal error.
 fn ill_typed(pass: &str, reason: String) -> Diagnostics {
     Diagnostics::internal(format!("pass `{pass}` made an ill-typed node: {reason}"))

@@ -37,7 +37,7 @@ pub use function::{
 pub use infer::{RegionType, element_count, infer, infer_with_regions};
 pub use known::Known;
 pub use lists::{ElementType, ListOperation};
-pub use op::{HostAttributes, IterationSpace, Op, TensorType};
+pub use op::{HostAttributes, IterationSpace, Op, READS_PER_COPY, TensorType};
 pub use plan_actions::{PlanAction, PlanActions, PlanCondition, PlanLoop, PlanNumber, PlanPlace};
 pub use rewrite::{Rewriter, rebuild};
 pub use shape::Shape;

@@ -509,29 +509,70 @@ impl IterationSpace {
 
     /// The last reduced axis whose extent is not 1.
     pub fn innermost_reduced(&self) -> Option<usize> {
-        (self.parallel..self.extents.len()).rev().find(|&axis| !self.extents[axis].is_one())
+        self.innermost_reduced_by(&Expr::is_one)
+    }
+
+    /// As [`Self::innermost_reduced`], by what is known of extents that are 1.
+    pub fn innermost_reduced_by(&self, is_one: &dyn Fn(&Expr) -> bool) -> Option<usize> {
+        (self.parallel..self.extents.len()).rev().find(|&axis| !is_one(&self.extents[axis]))
     }
 
     /// Whether an operand of this shape walks two axes as one over all their iterations: they are
     /// neighbouring axes of it, others of extent 1 left aside, and it reads the inner one whole.
     pub fn steps_as_one(&self, operand: usize, shape: &[Expr], outer: usize, inner: usize) -> bool {
+        self.steps_as_one_by(operand, shape, [outer, inner], (&Expr::is_one, &Expr::eq))
+    }
+
+    /// As [`Self::steps_as_one`], by what is known of extents that are 1, and of extents that are
+    /// the same.
+    pub fn steps_as_one_by(
+        &self,
+        operand: usize,
+        shape: &[Expr],
+        [outer, inner]: [usize; 2],
+        (is_one, is_same): (&dyn Fn(&Expr) -> bool, &dyn Fn(&Expr, &Expr) -> bool),
+    ) -> bool {
         let index = &self.operands[operand];
-        let is = |at: usize, axis: usize| index[at] == Self::axis(axis);
-        let kept = |&at: &usize| !shape[at].is_one() || is(at, outer) || is(at, inner);
-        let mut kept = (0..shape.len()).filter(kept);
-        let Some(first) = kept.find(|&at| is(at, outer)) else { return false };
-        let Some(second) = kept.next().filter(|&at| is(at, inner)) else { return false };
+        let place = |axis: usize| index.iter().position(|own| *own == Self::axis(axis));
+        let (Some(first), Some(second)) = (place(outer), place(inner)) else { return false };
         let moves = |symbol| symbol == SymbolId::new(outer) || symbol == SymbolId::new(inner);
         let reads = |at: usize| index[at].any_symbol(&mut |symbol| moves(symbol));
         let elsewhere = (0..index.len()).any(|at| at != first && at != second && reads(at));
-        !elsewhere && shape[second] == self.extents[inner]
+        first < second
+            && !elsewhere
+            && shape[first + 1..second].iter().all(is_one)
+            && is_same(&shape[second], &self.extents[inner])
     }
 
     /// Whether an operand of this shape moves by one element with an axis: its index is the axis,
     /// and none but axes of extent 1 follow.
     pub fn is_contiguous(&self, operand: usize, shape: &[Expr], axis: usize) -> bool {
-        let last = shape.iter().rposition(|extent| !extent.is_one());
-        last.is_some_and(|last| self.operands[operand][last] == Self::axis(axis))
+        let is_axis = |(own, extent): (&Expr, &Expr)| *own == Self::axis(axis) && !extent.is_one();
+        self.operands[operand].iter().zip(shape).any(is_axis)
+            && self.is_contiguous_by(operand, shape, axis, &Expr::is_one)
+    }
+
+    /// As [`Self::is_contiguous`], of an axis that is not of extent 1, by what is known of others
+    /// that are.
+    pub fn is_contiguous_by(
+        &self,
+        operand: usize,
+        shape: &[Expr],
+        axis: usize,
+        is_one: &dyn Fn(&Expr) -> bool,
+    ) -> bool {
+        let place = self.operands[operand].iter().rposition(|own| *own == Self::axis(axis));
+        place.is_some_and(|place| shape[place + 1..].iter().all(is_one))
+    }
+
+    /// How often each element of an operand is read that all results read.
+    pub fn reads(&self, operand: usize) -> Expr {
+        let moves = |&axis: &usize| {
+            let axis = SymbolId::new(axis);
+            self.operands[operand].iter().any(|index| index.contains(axis))
+        };
+        let still = (0..self.parallel).filter(|axis| !moves(axis));
+        still.map(|axis| &self.extents[axis]).product()
     }
 
     /// Whether the elements of an operand of this shape are met so few times, on average, that a
@@ -542,6 +583,9 @@ impl IterationSpace {
         counts.is_some_and(|(met, elements)| met <= MOST_MET.saturating_mul(elements))
     }
 }
+
+/// How often each element of an operand is to be read for a transposed copy of it to pay.
+pub const READS_PER_COPY: i64 = 8;
 
 /// How often a product meets each element of an operand at most that it makes where it reads it:
 /// more rows are not in registers beside what is added up of them.

@@ -298,3 +298,10 @@ pub enum ScalarExpr {
         index: Vec<Expr>,
     },
 }
+
+impl ScalarExpr {
+    /// Whether it is a product, which a sum that adds it rounds together with itself.
+    pub fn is_product(&self) -> bool {
+        matches!(self, ScalarExpr::Apply { function: ScalarFunction::Mul, .. })
+    }
+}

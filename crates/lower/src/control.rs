@@ -13,6 +13,7 @@ use tensor::DType;
 
 use crate::RegionFunction;
 use crate::emit::{Emitter, Frame, FunctionSteps, byte_count};
+use crate::extents::Extents;
 use crate::groups::legalise;
 use crate::updates::Update;
 
@@ -152,7 +153,9 @@ impl Emitter<'_> {
         for &value in &captured {
             all.push(self.address(frame, value));
         }
-        let function = legalise(Arc::new(function)).map_err(Diagnostics::internal)?;
+        let function = Arc::new(function);
+        let legal = legalise(function.clone(), &Extents::of(&function));
+        let function = legal.map_err(Diagnostics::internal)?;
         let parent = self.region.replace(self.regions.len());
         let made = function.clone();
         self.regions.push(RegionFunction { function: made, parent, node, region, captured });

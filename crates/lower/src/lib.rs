@@ -20,6 +20,7 @@ mod combination;
 mod control;
 mod definitions;
 mod emit;
+mod extents;
 pub mod groups;
 mod iteration;
 mod kernels;
@@ -49,8 +50,9 @@ use tensor::DType;
 
 use apart::Apart;
 use emit::Emitted;
+use extents::Extents;
 
-pub use scope::scope;
+pub use scope::{Scope, scope};
 pub use specialise::{bind, extent_checks, specialise};
 pub use store::{Hold, KernelStore, StoredKernel};
 
@@ -73,6 +75,9 @@ pub struct LowerOptions {
     /// Whether symbols without values stay free: then the program has those of the function, in
     /// its order, and its caller tells their values.
     pub free_extents: bool,
+    /// Whether what is free must leave no order of a sum open, so that the code computes the bits of
+    /// code for the extents at hand.
+    pub one_order: bool,
     /// Threads that schedule kernels; what comes out does not depend on it.
     pub threads: usize,
     /// Results whose memory is that of a parameter, which a run may change there: the number of
@@ -93,6 +98,7 @@ impl LowerOptions {
             store: None,
             strategies: StrategyOptions::default(),
             free_extents: false,
+            one_order: false,
             threads: 1,
             donated: Vec::new(),
             phases: Phases::default(),
@@ -336,7 +342,7 @@ pub fn lower(
             true => bind(&module.functions[function], symbols)?,
             false => specialise(&module.functions[function], symbols)?,
         };
-        groups::legalise(specialised).map_err(Diagnostics::internal)
+        legalised(specialised, options.one_order)
     })?;
     refuse_unsupported(&specialised)?;
     let ports = |values: &[ValueId], names: &[String]| -> Vec<ProgramPort> {
@@ -378,6 +384,23 @@ pub fn lower(
         is_reordered,
         remarks,
     })
+}
+
+/// A function with the copies that its layout needs.
+///
+/// # Errors
+/// An internal error if a copy is ill-typed, or if extents leave an order open that must be known.
+fn legalised(function: Arc<Function>, one_order: bool) -> base::Result<Arc<Function>> {
+    let asked = Extents::of(&function);
+    let legal = groups::legalise(function.clone(), &asked).map_err(Diagnostics::internal)?;
+    let asked = asked.within(&legal);
+    if one_order {
+        naive::partials::all(&legal, &asked);
+        if asked.is_open() {
+            return Err(Diagnostics::internal("extents leave open in which order sums are taken"));
+        }
+    }
+    Ok(legal)
 }
 
 /// Makes the memory plan; where memory is dear, of the better of two orders of the steps, and says

@@ -2,9 +2,12 @@
 //! extents computes, bit for bit, what code for the extents at hand does.
 //!
 //! How many partial results a reduction keeps follows from how many elements lie behind each other,
-//! by steps. Where that number grows with each of its symbols, these have ranges from one step to
-//! the next; where it is of another form they have the values at hand alone. All other symbols keep
-//! the range that the function states.
+//! by steps; which operand is copied in front of a product, from how often it is read; what lies
+//! behind each other, from which extents are 1 and which are the same. All that is asked of
+//! [`Extents`] is asked here first, of the values at hand. Where an extent grows with each of its
+//! symbols, these have ranges within which the answer stays; where it is of another form they have
+//! the values at hand alone, or what must hold is checked of each shape. All other symbols keep the
+//! range that the function states.
 //!
 //! Two more things decide, for speed alone. Large extents of another magnitude have code of their
 //! own, by the least of which choices are weighed. A single picture is the usual case, and loops
@@ -12,23 +15,40 @@
 //! the first of a parameter, one input at a time and several have code of their own.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use base::IntoTree;
-use graph::{Function, IterationSpace, NodeId, Op, ValueId};
-use sym::{Atom, Expr, Range, SymbolId};
+use graph::{Function, IterationSpace, NodeId, Op, READS_PER_COPY, ValueId};
+use sym::{Atom, Expr, Range, SymbolId, proves_less_equal};
 
-use crate::definitions::space;
-use crate::naive::partials::{self, PARTIALS};
+use crate::definitions::{Class, class_of_node};
+use crate::extents::{Condition, Extents};
+use crate::groups::legalise;
+use crate::naive::partials;
 
 /// From these on extents are of another magnitude.
 const MAGNITUDES: [i64; 3] = [1 << 10, 1 << 14, 1 << 18];
 
+/// Values that are looked at to find a transpose.
+const LOOKED_AT: usize = 64;
+
 /// Beyond every extent.
 const BEYOND: i64 = 1 << 40;
 
-/// The range of each symbol that has a value, around that value.
-#[must_use]
-pub fn scope(function: &Function, values: &BTreeMap<SymbolId, i64>) -> BTreeMap<SymbolId, Range> {
+/// For which values of symbols a function is lowered alike.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scope {
+    /// The range of each symbol that has a value, around that value.
+    pub ranges: BTreeMap<SymbolId, Range>,
+    /// What must hold besides: in each pair the first is at most the second.
+    pub checks: Vec<(Expr, Expr)>,
+}
+
+/// The values of symbols around these.
+///
+/// # Errors
+/// An internal error if a copy is ill-typed.
+pub fn scope(function: &Arc<Function>, values: &BTreeMap<SymbolId, i64>) -> Result<Scope, String> {
     let known = |id: SymbolId| function.symbols[id].range;
     let mut ranges: BTreeMap<SymbolId, Range> =
         values.iter().map(|(&id, &value)| (id, around(known(id), value))).into_map();
@@ -46,10 +66,95 @@ pub fn scope(function: &Function, values: &BTreeMap<SymbolId, i64>) -> BTreeMap<
                 _ => *range,
             };
         }
-        let Some(extent) = partial_extent(function, node) else { continue };
-        narrow(&extent, values, &mut ranges);
     }
-    ranges
+    let (fixed, others): (Vec<Condition>, Vec<Condition>) =
+        conditions(function, values)?.into_iter().partition(|it| matches!(it, Condition::Fixed(_)));
+    let mut checks = Vec::new();
+    for condition in fixed.into_iter().chain(others) {
+        match condition {
+            Condition::Fixed(extent) => fix(&extent, values, &mut ranges),
+            Condition::Within { extent, range, is_read } => {
+                let holds = |ranges: &BTreeMap<SymbolId, Range>| {
+                    let of = |id| ranges.get(&id).copied().unwrap_or_else(|| known(id));
+                    let above = |least: i64| proves_less_equal(&least.into(), &extent, &of);
+                    let below = |most: i64| proves_less_equal(&extent, &most.into(), &of);
+                    (range.min == i64::MIN || above(range.min))
+                        && (range.max == i64::MAX || below(range.max))
+                };
+                if holds(&ranges) {
+                    continue;
+                }
+                if grows(&extent) && (is_read || extent.symbols().len() == 1) {
+                    narrow(&extent, range, values, &mut ranges);
+                    continue;
+                }
+                if is_read {
+                    fix(&extent, values, &mut ranges);
+                    continue;
+                }
+                let ends = [(range.min > i64::MIN).then(|| (range.min.into(), extent.clone()))];
+                checks.extend(ends.into_iter().flatten());
+                if range.max < i64::MAX {
+                    checks.push((extent, range.max.into()));
+                }
+            }
+        }
+    }
+    Ok(Scope { ranges, checks })
+}
+
+/// What is asked of extents where the order of sums is decided: which operands are copied, then
+/// along what each sum keeps partial results.
+fn conditions(
+    function: &Arc<Function>,
+    values: &BTreeMap<SymbolId, i64>,
+) -> Result<Vec<Condition>, String> {
+    let asked = Extents::at_hand(function, values);
+    // Where what is transposed is read seldom, it is read as it lies.
+    for node in function.nodes_in_order() {
+        let data = &function.nodes[node];
+        let Op::Contract { space, .. } = &data.op else { continue };
+        for (number, &operand) in data.operands.iter().enumerate() {
+            if is_transposed(function, operand) {
+                asked.reaches(&space.reads(number), READS_PER_COPY, false);
+            }
+        }
+    }
+    let legal = legalise(function.clone(), &asked)?;
+    let asked = asked.within(&legal);
+    partials::all(&legal, &asked);
+    Ok(asked.conditions())
+}
+
+/// Whether a transpose stands in front of a value, with nothing but maps and movements in between.
+fn is_transposed(function: &Function, value: ValueId) -> bool {
+    let (mut work, mut seen) = (vec![value], BTreeSet::new());
+    while let Some(value) = work.pop() {
+        let Some((node, _)) = function.producer(value).filter(|_| seen.insert(value)) else {
+            continue;
+        };
+        let data = &function.nodes[node];
+        if matches!(data.op, Op::Transpose { .. }) || seen.len() == LOOKED_AT {
+            return true;
+        }
+        let class = class_of_node(function, node);
+        if matches!(
+            class,
+            Class::Movement | Class::View | Class::Elementwise | Class::Guarded | Class::Assembled
+        ) {
+            work.extend(&data.operands);
+        }
+    }
+    false
+}
+
+/// Has the symbols of an extent be as they are.
+fn fix(extent: &Expr, values: &BTreeMap<SymbolId, i64>, ranges: &mut BTreeMap<SymbolId, Range>) {
+    for symbol in extent.symbols() {
+        if let Some(&value) = values.get(&symbol) {
+            ranges.insert(symbol, Range::constant(value));
+        }
+    }
 }
 
 /// The symbols that are the extents of axes of a sum's result along which rows could be taken as
@@ -96,56 +201,34 @@ fn around(range: Range, value: i64) -> Range {
     }
 }
 
-/// The free number of elements along which a node may keep partial results.
-fn partial_extent(function: &Function, node: NodeId) -> Option<Expr> {
-    let data = &function.nodes[node];
-    let space = space(&data.op)?;
-    let axis = space.innermost_reduced()?;
-    let contiguous = |(number, &operand): (usize, &ValueId)| {
-        let ty = function.ty(operand).as_tensor();
-        ty.is_some_and(|ty| space.is_contiguous(number, &ty.shape, axis))
-    };
-    let extent = match partials::run(function, node) {
-        Some(run) => run.extent,
-        None => space.extents[axis].clone(),
-    };
-    let is_free = extent.as_constant().is_none();
-    (is_free && data.operands.iter().enumerate().any(contiguous)).then_some(extent)
-}
-
-/// Narrows the ranges of an extent's symbols until it is between two steps.
-fn narrow(extent: &Expr, values: &BTreeMap<SymbolId, i64>, ranges: &mut BTreeMap<SymbolId, Range>) {
-    let symbols: Vec<SymbolId> = extent.symbols();
+/// Narrows the ranges of the symbols of an extent that grows with each of them until it is within a
+/// range.
+fn narrow(
+    extent: &Expr,
+    within: Range,
+    values: &BTreeMap<SymbolId, i64>,
+    ranges: &mut BTreeMap<SymbolId, Range>,
+) {
     let at = |values: &BTreeMap<SymbolId, i64>| extent.evaluate(&|id| values.get(&id).copied());
-    let Some(value) = at(values).filter(|_| grows(extent)) else {
-        for symbol in symbols {
-            if let Some(&value) = values.get(&symbol) {
-                ranges.insert(symbol, Range::constant(value));
-            }
-        }
-        return;
-    };
-    let below = PARTIALS.iter().map(|(step, _)| *step).filter(|step| *step <= value).max();
-    let above = PARTIALS.iter().map(|(step, _)| *step).filter(|step| *step > value).min();
     // What one symbol may do while the others stay, those before it having done all they may.
     let (mut least, mut most) = (values.clone(), values.clone());
-    for symbol in symbols {
+    for symbol in extent.symbols() {
         let Some(&own) = values.get(&symbol) else { continue };
+        let known = ranges.get(&symbol).copied().unwrap_or(Range::ALL);
         let with = |others: &BTreeMap<SymbolId, i64>, value: i64| {
             let mut all = others.clone();
             all.insert(symbol, value);
             at(&all).unwrap_or(i64::MAX)
         };
-        let stays = |value: i64| below.is_none_or(|step| with(&least, value) >= step);
-        let min = last(own, 0, &stays);
-        let stays = |value: i64| above.is_none_or(|step| with(&most, value) < step);
-        let max = last(own, BEYOND, &stays);
+        let stays = |value: i64| with(&least, value) >= within.min;
+        let min = last(own, known.min.max(0), &stays);
+        let stays = |value: i64| with(&most, value) <= within.max;
+        let max = last(own, known.max.min(BEYOND), &stays);
         least.insert(symbol, min);
         most.insert(symbol, max);
-        let min = if min == 0 { i64::MIN } else { min };
-        let max = if max == BEYOND { i64::MAX } else { max };
-        let range = ranges.entry(symbol).or_insert(Range::ALL);
-        *range = range.intersect(Range::new(min, max));
+        let min = if min == known.min.max(0) { known.min } else { min };
+        let max = if max == known.max.min(BEYOND) { known.max } else { max };
+        ranges.insert(symbol, known.intersect(Range::new(min, max)));
     }
 }
 

@@ -151,8 +151,12 @@ fn finished(executable: Executable) -> Result<Executable> {
     Ok(executable)
 }
 
-/// As [`compile_early`], whether or not this machine runs the target's code.
-fn compile_for(target: Target, source: Source, options: &Options) -> Result<Executable> {
+/// As [`compile_early`], for this target, whatever the options name and whether or not this machine
+/// runs its code.
+///
+/// # Errors
+/// As [`compile`].
+pub fn compile_for(target: Target, source: Source, options: &Options) -> Result<Executable> {
     let mut options = Options { threads: Some(options.thread_count()), ..options.clone() };
     if options.symbolic {
         options.dims.clear();

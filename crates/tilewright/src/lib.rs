@@ -209,7 +209,7 @@ mod book {
 
 /// What stands behind an executable: for those who look at it, not for those who run it.
 pub mod compiled {
-    pub use crate::compile::{compile_early, compile_source};
+    pub use crate::compile::{compile_early, compile_for, compile_source};
     #[cfg(feature = "c")]
     pub use crate::deployment::DeploymentRequest;
     #[cfg(feature = "artifact")]

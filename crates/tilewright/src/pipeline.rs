@@ -224,6 +224,18 @@ pub(crate) fn optimise(function: &mut Arc<Function>, options: &Options) -> Resul
     optimise_seen(function, options, &mut |_, _| {})
 }
 
+/// As [`optimise`], of a function whose symbols have been bound: what follows from the values alone,
+/// and changes no bits.
+///
+/// # Errors
+/// As [`optimise`].
+pub(crate) fn optimise_bound(function: &mut Arc<Function>, options: &Options) -> Result<()> {
+    let mut context = context(options);
+    context.disabled.extend(graph_opt::DECIDING.iter().map(|&name| name.to_owned()));
+    let see: &mut SeeFunction<'_> = &mut |_, _| {};
+    run_passes(graph_opt::passes(), function, &mut context, &mut Hooks::of(options, see))
+}
+
 fn optimise_seen(
     function: &mut Arc<Function>,
     options: &Options,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use backend::Target;
-use base::{ConstantId, Diagnostic, FunctionId, IntoTree, KernelId, Result};
+use base::{ConstantId, Diagnostic, Diagnostics, FunctionId, IntoTree, KernelId, Result};
 use graph::{Function, TensorType};
 use lower::budget::RunBytes;
 use lower::{KernelInfo, KernelStore, LowerOptions, Lowered, Role, budget};
@@ -19,7 +19,7 @@ use tensor::{DType, Tensor};
 use crate::jit;
 use crate::late::LateValue;
 use crate::options::Options;
-use crate::pipeline::{Choices, optimise};
+use crate::pipeline::{Choices, optimise, optimise_bound};
 use crate::sharing::Sharing;
 
 /// About how much memory a node or a kernel takes while its code is kept.
@@ -145,6 +145,87 @@ impl<'a> Request<'a> {
             keeps_kernels: false,
         }
     }
+
+    /// The constants of the module, and no functions yet.
+    fn module_of_constants(&self) -> Module {
+        Module { constants: self.module.constants.clone(), ..Module::default() }
+    }
+
+    /// Has elements of few bits be computed with as others.
+    fn widen(&self, function: &mut Arc<Function>, module: &mut Module) -> Result<()> {
+        if formats::has_narrow_elements(function) {
+            let widen = || formats::widen(function, &mut module.constants);
+            *function = Arc::new(self.options.phases.time("specialise", widen)?);
+            optimise(function, self.options)?;
+        }
+        Ok(())
+    }
+}
+
+/// A function in which the values of symbols are within ranges, and what is decided for all of them
+/// is: it has been optimised, and has its constants.
+struct Scoped {
+    module: Module,
+    function: Arc<Function>,
+}
+
+impl Scoped {
+    /// For the values of symbols around those of a request, with the scope that they are in.
+    ///
+    /// # Errors
+    /// Diagnostics of passes.
+    fn around(request: &Request<'_>) -> Result<(lower::Scope, Scoped)> {
+        let scope = |function: &Arc<Function>| {
+            lower::scope(function, request.symbols).map_err(Diagnostics::internal)
+        };
+        let mut found = scope(request.function)?;
+        let mut scoped = Scoped::within(request, &found.ranges)?;
+        // What is optimised may ask for more.
+        let again = scope(&scoped.function)?;
+        let ranges: Ranges = found
+            .ranges
+            .iter()
+            .map(|(symbol, range)| (*symbol, range.intersect(again.ranges[symbol])))
+            .into_map();
+        found.checks.extend(again.checks);
+        if ranges != found.ranges {
+            found.ranges = ranges;
+            scoped = Scoped::within(request, &found.ranges)?;
+        }
+        Ok((found, scoped))
+    }
+
+    /// For values of symbols within ranges.
+    ///
+    /// # Errors
+    /// Diagnostics of passes.
+    fn within(request: &Request<'_>, ranges: &Ranges) -> Result<Scoped> {
+        let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
+        let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).into_map();
+        let mut function = Function::clone(request.function);
+        let usual = usual(request.symbols, ranges);
+        for (&symbol, &range) in ranges {
+            let known = &mut function.symbols[symbol];
+            (known.range, known.usual) = (range, usual.get(&symbol).copied());
+        }
+        let mut function = lower::bind(&Arc::new(function), &known)?;
+        budget::check_elements(&function, &request.options.limits)?;
+        let mut module = request.module_of_constants();
+        request.widen(&mut function, &mut module)?;
+        optimise(&mut function, request.options)?;
+        Ok(Scoped { module, function })
+    }
+}
+
+/// What extents code is for that a function leaves open.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Free {
+    Nothing,
+    /// All that there may be.
+    #[cfg(feature = "c")]
+    Anything,
+    /// Those of a scope, for which it computes the bits of code for one of them.
+    WithinScope,
 }
 
 /// A function for one binding of its symbols, before it becomes code.
@@ -166,23 +247,45 @@ impl LoweredFunction {
         &self.module.programs[self.lowered.program]
     }
 
-    /// Binds the symbols and lowers the function.
+    /// Binds the symbols and lowers the function. What decides bits is decided as for all values of
+    /// a scope, before the symbols are bound, so that code for all of them computes the same.
     ///
     /// # Errors
     /// Diagnostics of `lower`.
     pub(crate) fn new(request: Request<'_>) -> Result<LoweredFunction> {
+        let Request { options, .. } = request;
         let specialise = || lower::specialise(request.function, request.symbols);
-        let function = request.options.phases.time("specialise", specialise)?;
-        LoweredFunction::of(request, function, false)
+        let mut bound = options.phases.time("specialise", specialise)?;
+        budget::check_elements(&bound, &options.limits)?;
+        let outputs = constant_types(&bound);
+        let mut module = request.module_of_constants();
+        if request.symbols.is_empty() {
+            request.widen(&mut bound, &mut module)?;
+        } else {
+            let (_, scoped) = Scoped::around(&request)?;
+            module = scoped.module;
+            let specialise = || lower::specialise(&scoped.function, request.symbols);
+            bound = options.phases.time("specialise", specialise)?;
+            optimise_bound(&mut bound, options)?;
+        }
+        LoweredFunction::of(request, (module, bound), outputs, Free::Nothing)
     }
 
     /// As [`Self::new`], symbols without values staying free.
     ///
     /// # Errors
     /// As [`Self::new`].
+    #[cfg(feature = "c")]
     pub(crate) fn with_free_extents(request: Request<'_>) -> Result<LoweredFunction> {
-        let function = lower::bind(request.function, request.symbols)?;
-        LoweredFunction::of(request, function, true)
+        let mut function = lower::bind(request.function, request.symbols)?;
+        budget::check_elements(&function, &request.options.limits)?;
+        let outputs = constant_types(&function);
+        let mut module = request.module_of_constants();
+        request.widen(&mut function, &mut module)?;
+        if !request.symbols.is_empty() {
+            optimise(&mut function, request.options)?;
+        }
+        LoweredFunction::of(request, (module, function), outputs, Free::Anything)
     }
 
     /// Lowers the function for values of its symbols within ranges; the types of its results.
@@ -193,48 +296,30 @@ impl LoweredFunction {
         request: Request<'_>,
         ranges: &Ranges,
     ) -> Result<(LoweredFunction, Vec<TensorType>)> {
-        let constant = |(&symbol, range): (&SymbolId, &Range)| Some((symbol, range.as_constant()?));
-        let known: BTreeMap<SymbolId, i64> = ranges.iter().filter_map(constant).into_map();
-        let mut function = Function::clone(request.function);
-        let usual = usual(request.symbols, ranges);
-        for (&symbol, &range) in ranges {
-            let known = &mut function.symbols[symbol];
-            (known.range, known.usual) = (range, usual.get(&symbol).copied());
-        }
-        let function = Arc::new(function);
-        let outputs = function.results().iter();
-        let outputs = outputs.filter_map(|&it| function.ty(it).as_tensor().cloned()).collect();
-        let request = Request { function: &function, symbols: &known, ..request };
-        Ok((LoweredFunction::with_free_extents(request)?, outputs))
+        let outputs = request.function.results().iter();
+        let outputs =
+            outputs.filter_map(|&it| request.function.ty(it).as_tensor().cloned()).collect();
+        let Scoped { module, function } = Scoped::within(&request, ranges)?;
+        let types = constant_types(&function);
+        let made = LoweredFunction::of(request, (module, function), types, Free::WithinScope)?;
+        Ok((made, outputs))
     }
 
     fn of(
         request: Request<'_>,
-        mut function: Arc<Function>,
-        free_extents: bool,
+        (mut module, function): (Module, Arc<Function>),
+        outputs: Vec<(DType, Vec<usize>)>,
+        free: Free,
     ) -> Result<LoweredFunction> {
         let Request { options, target, .. } = request;
-        let phases = &options.phases;
-        budget::check_elements(&function, &options.limits)?;
-        let outputs = constant_types(&function);
-        let mut module =
-            Module { constants: request.module.constants.clone(), ..Module::default() };
-        let is_narrow = formats::has_narrow_elements(&function);
-        if is_narrow {
-            let widen = || formats::widen(&function, &mut module.constants);
-            function = Arc::new(phases.time("specialise", widen)?);
-        }
-        // What nothing was bound in is as the passes left it.
-        if is_narrow || !request.symbols.is_empty() {
-            optimise(&mut function, options)?;
-        }
         let function = module.functions.push(function);
         let Choices { fusion, strategies, .. } = Choices::of(options);
         let lower_options = LowerOptions {
             fusion,
             strategies,
             store: request.store.cloned(),
-            free_extents,
+            free_extents: free != Free::Nothing,
+            one_order: free == Free::WithinScope,
             donated: request.donated,
             threads: options.thread_count(),
             phases: options.phases.clone(),
@@ -248,7 +333,7 @@ impl LoweredFunction {
         }
         let own = (&module, &*module.functions[function]);
         // What a run takes of memory that its caller gives is its caller's to limit.
-        if !free_extents {
+        if free == Free::Nothing {
             let limits = (&options.limits, options.thread_count());
             budget::check_program(own, &lowered, request.given, limits)?;
         }
@@ -278,17 +363,20 @@ impl Scopes {
             };
             values.len() == ranges.len() && values.iter().all(within)
         };
+        // The first line says it; what follows is for who mends it.
+        let first = |found: Diagnostics| {
+            found.to_string().lines().next().map(str::to_owned).unwrap_or_default()
+        };
         if let Some((_, known)) = self.0.iter().find(is_for) {
             return known.clone();
         }
-        let ranges = lower::scope(request.function, values);
+        let scope = Scoped::around(&request).map_err(first)?.0;
+        let lower::Scope { ranges, checks } = scope;
         if ranges.values().all(|range| range.as_constant().is_some()) {
             return Err("sums over other extents are taken in another order".to_owned());
         }
-        let made = ScopedFunction::new(request, &ranges).map(Arc::new);
-        // The first line says it; what follows is for who mends it.
-        let first = |found: base::Diagnostics| found.to_string().lines().next().map(str::to_owned);
-        let made = made.map_err(|found| first(found).unwrap_or_default());
+        let made = ScopedFunction::new(request, &ranges, checks).map(Arc::new);
+        let made = made.map_err(first);
         if self.0.len() == MOST_SCOPES {
             _ = self.0.remove(0);
         }
@@ -312,7 +400,11 @@ impl ScopedFunction {
     ///
     /// # Errors
     /// As [`Specialisation::new`]; a kernel that may leave its memory, for all that is known.
-    fn new(request: Request<'_>, ranges: &Ranges) -> Result<ScopedFunction> {
+    fn new(
+        request: Request<'_>,
+        ranges: &Ranges,
+        mut checks: Vec<(Expr, Expr)>,
+    ) -> Result<ScopedFunction> {
         let (target, options) = (request.target, request.options);
         let usual = usual(request.symbols, ranges);
         let (made, outputs) = LoweredFunction::within(request, ranges)?;
@@ -322,7 +414,7 @@ impl ScopedFunction {
         }
         let code =
             jit::compile_kernels(module, lowered.program, &lowered.kernels, target, options)?;
-        let mut checks = lower::extent_checks(&lowered.function);
+        checks.extend(lower::extent_checks(&lowered.function));
         checks.extend(budget::element_checks(&lowered.function, &options.limits));
         let operations = budget::free_operations(module, lowered);
         let weights = weights_of(&made.module, made.program());

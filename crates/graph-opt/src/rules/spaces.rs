@@ -1,8 +1,8 @@
 //! Rules of iteration spaces: contractions and reductions.
 
 use base::{Id, InOrder};
-use graph::{IterationSpace, Op, ValueId};
-use sym::{Atom, Expr, SymbolId};
+use graph::{Function, IterationSpace, Op, READS_PER_COPY, ValueId};
+use sym::{Atom, Expr, Range, SymbolId};
 use tensor::{DType, Reduction, Scalar, ScalarFunction, Tensor};
 
 use super::movement::corresponding;
@@ -189,7 +189,8 @@ fn read_through_transpose(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueI
         let shape = maker.shape(x[0])?;
         match op {
             Op::Contract { .. } => {
-                let harmed = harms_format(space, old, &index, &permutation, &shape);
+                let harmed =
+                    harms_format(maker.function(), space, old, &index, &permutation, &shape);
                 require(!harmed, "it makes the vector axis contiguous, or panels")?;
             }
             _ => {
@@ -203,12 +204,10 @@ fn read_through_transpose(maker: &mut Maker<'_, '_>, op: &Op, operands: &[ValueI
     })
 }
 
-/// What is read less often is not worth a transposed copy.
-const READS_PER_COPY: i64 = 8;
-
-/// Whether a contraction that reads `index` from an operand of a shape lost by that: the operand
-/// transposed by `permutation`, read at `transposed`, has a format.
+/// Whether a contraction of a function that reads `index` from an operand of a shape lost by that:
+/// the operand transposed by `permutation`, read at `transposed`, has a format.
 pub(crate) fn harms_format(
+    function: &Function,
     space: &IterationSpace,
     transposed: &[Expr],
     index: &[Expr],
@@ -227,9 +226,10 @@ pub(crate) fn harms_format(
         let axis = SymbolId::new(axis);
         !index.iter().any(|index| index.contains(axis))
     });
-    let reads: Option<i64> = reads.map(|axis| space.extents[axis].as_constant()).product();
+    let reads: Expr = reads.map(|axis| &space.extents[axis]).product();
+    let ranges = |symbol| function.symbols.get(symbol).map_or(Range::ALL, |known| known.range);
     let is_window = |index: &Expr| index.as_symbol().is_none() && index.as_constant().is_none();
-    if reads.is_some_and(|reads| reads < READS_PER_COPY) && !index.iter().any(is_window) {
+    if reads.bounds(&ranges).max < READS_PER_COPY && !index.iter().any(is_window) {
         return false;
     }
     let Some(vector) = permutation::last_long(&space.extents[..space.parallel]) else {

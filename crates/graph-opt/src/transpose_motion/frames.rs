@@ -412,7 +412,7 @@ impl<'a> Frames<'a> {
                     let undone = permutation::inverse(frame);
                     let shape = permutation::apply(frame, self.shape(*x));
                     let moved = permutation::apply(frame, index);
-                    harms_format(space, index, &moved, &undone, &shape)
+                    harms_format(self.function, space, index, &moved, &undone, &shape)
                 };
                 let operands = operands.iter().enumerate().filter(harmed);
                 operands.map(|(_, &x)| self.elements(x)).sum()

@@ -16,24 +16,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use backend::tile::copies_panels;
+use backend::tile::{COPIED_IN_PANELS, READS_PER_PANEL};
 use base::Id;
-use graph::{Built, Function, IterationSpace, Node, NodeId, Op, Rewriter, User, ValueId, rebuild};
+use graph::{
+    Built, Function, IterationSpace, Node, NodeId, Op, READS_PER_COPY, Rewriter, TensorType, User,
+    ValueId, rebuild,
+};
 use sym::{Expr, SymbolId};
 use tensor::DType;
 
 use super::reductions;
 use crate::definitions::{Class, class_of, class_of_node};
-use crate::naive::index::{dense_strides, shape_of, weight};
+use crate::extents::Extents;
+use crate::naive::index::{dense_strides, extents, shape_of, weight};
 
-/// A transposed copy pays if each of its elements is read at least so often.
-const READS_PER_COPY: i64 = 8;
+/// The most elements that are multiplied at once.
+const MOST_IN_TUPLE: i64 = 4;
 
 /// Inserts the copies.
-pub(crate) fn legalise(function: Arc<Function>) -> Result<Arc<Function>, String> {
+pub(crate) fn legalise(
+    function: Arc<Function>,
+    asked: &Extents<'_>,
+) -> Result<Arc<Function>, String> {
     let beginnings = beginnings(&function);
     if beginnings.is_empty() {
-        return with_copies(function);
+        return with_copies(function, asked);
     }
     let nested = rebuild(&function, |rewriter, node| {
         let Some(&(earlier, count)) = beginnings.get(&node) else { return Ok(None) };
@@ -42,7 +49,7 @@ pub(crate) fn legalise(function: Arc<Function>) -> Result<Arc<Function>, String>
         let op = rewriter.source.nodes[node].op.clone();
         rewriter.builder.add(op, &operands).map(Some)
     })?;
-    with_copies(Arc::new(nested))
+    with_copies(Arc::new(nested), asked)
 }
 
 /// The concatenations that begin with all operands of earlier ones: the longest of these, and how
@@ -77,7 +84,7 @@ fn beginnings(function: &Function) -> BTreeMap<NodeId, (ValueId, usize)> {
     found
 }
 
-fn with_copies(function: Arc<Function>) -> Result<Arc<Function>, String> {
+fn with_copies(function: Arc<Function>, asked: &Extents<'_>) -> Result<Arc<Function>, String> {
     let users = super::body_users(&function);
     // Whether an operand of a `Concat` has to be copied.
     let is_copied = |node: NodeId, number: usize| {
@@ -88,8 +95,10 @@ fn with_copies(function: Arc<Function>) -> Result<Arc<Function>, String> {
     };
     let needs_copies = |(id, node): (NodeId, &Node)| match &node.op {
         Op::Concat { .. } => (0..node.operands.len()).any(|number| is_copied(id, number)),
-        Op::Contract { space, .. } => operand_to_copy(&function, space, &node.operands).is_some(),
-        Op::Reduce { .. } => reductions::is_rewritten(&function, id),
+        Op::Contract { space, .. } => {
+            operand_to_copy(&function, space, &node.operands, asked).is_some()
+        }
+        Op::Reduce { .. } => reductions::is_rewritten(&function, id, asked),
         _ => false,
     };
     if !function.nodes.iter().any(needs_copies) {
@@ -98,8 +107,8 @@ fn with_copies(function: Arc<Function>) -> Result<Arc<Function>, String> {
     let copied = rebuild(&function, |rewriter, node| {
         let Node { op: Op::Concat { axis }, operands, .. } = &rewriter.source.nodes[node] else {
             return match &rewriter.source.nodes[node].op {
-                Op::Reduce { .. } => reductions::rewritten(rewriter, node, transposed),
-                _ => transposed_operand(rewriter, node),
+                Op::Reduce { .. } => reductions::rewritten(rewriter, node, asked, transposed),
+                _ => transposed_operand(rewriter, node, asked),
             };
         };
         let mut copies = Vec::new();
@@ -119,11 +128,15 @@ fn with_copies(function: Arc<Function>) -> Result<Arc<Function>, String> {
 }
 
 /// The contraction with one operand transposed, if it needs that.
-fn transposed_operand(rewriter: &mut Rewriter<'_>, node: NodeId) -> Built<Option<Vec<ValueId>>> {
+fn transposed_operand(
+    rewriter: &mut Rewriter<'_>,
+    node: NodeId,
+    asked: &Extents<'_>,
+) -> Built<Option<Vec<ValueId>>> {
     let source = rewriter.source;
     let data = &source.nodes[node];
     let Op::Contract { space, accumulator, dtype } = &data.op else { return Ok(None) };
-    let Some((operand, axis)) = operand_to_copy(source, space, &data.operands) else {
+    let Some((operand, axis)) = operand_to_copy(source, space, &data.operands, asked) else {
         return Ok(None);
     };
     let last = |order: &mut Vec<usize>| {
@@ -163,8 +176,10 @@ fn operand_to_copy(
     function: &Function,
     space: &IterationSpace,
     operands: &[ValueId],
+    asked: &Extents<'_>,
 ) -> Option<(usize, usize)> {
-    strided_operand(function, space, operands).or_else(|| parted_operand(function, space, operands))
+    strided_operand(function, space, operands, asked)
+        .or_else(|| parted_operand(function, space, operands))
 }
 
 /// The operand whose copy would make a contraction contiguous along the innermost axis of its
@@ -173,31 +188,47 @@ fn strided_operand(
     function: &Function,
     space: &IterationSpace,
     operands: &[ValueId],
+    asked: &Extents<'_>,
 ) -> Option<(usize, usize)> {
-    let extent = |axis: usize| weight(function, &space.extents[axis]);
-    let innermost = (0..space.parallel).rev().find(|&axis| extent(axis) != 1)?;
+    let mut axes = (0..space.parallel).filter(|&axis| !space.extents[axis].is_one());
+    let innermost = axes.next_back()?;
+    let own = strided_along(function, space, (operands, innermost), asked);
+    // Should it be of extent 1, the axis in front of it is the innermost; that is asked only where
+    // it makes a difference.
+    let is_free = space.extents[innermost].as_constant().is_none();
+    let found = match axes.next_back().filter(|_| is_free) {
+        Some(before) => {
+            let other = strided_along(function, space, (operands, before), asked);
+            let is_other = own != other && asked.is_one(&space.extents[innermost]);
+            if is_other { other } else { own }
+        }
+        None => own,
+    };
+    found.filter(|_| !copies_panels_of_operand(function, space, operands, asked))
+}
+
+/// As [`strided_operand`], this axis being the innermost of the result.
+fn strided_along(
+    function: &Function,
+    space: &IterationSpace,
+    (operands, innermost): (&[ValueId], usize),
+    asked: &Extents<'_>,
+) -> Option<(usize, usize)> {
     let symbol = SymbolId::new(innermost);
-    if copies_panels_of_operand(function, space, operands) {
-        return None;
-    }
     let mut found = None;
     for (number, (&operand, index)) in operands.iter().zip(&space.operands).enumerate() {
         let moved = class_of(function, operand) == Some(Class::Movement);
-        if moved || is_contiguous(function, operand, space, index, symbol) {
+        if moved || is_contiguous((function, asked), operand, space, index, symbol) {
             return None;
         }
-        let reads = || -> i64 {
-            let still = |&axis: &usize| {
-                let axis = SymbolId::new(axis);
-                !index.iter().any(|expr| expr.contains(axis))
-            };
-            (0..space.parallel).filter(still).map(extent).product()
+        let is_read_often = || {
+            let reads = space.reads(number);
+            let usually = weight(function, &reads) >= READS_PER_COPY;
+            asked.reaches(&reads, READS_PER_COPY, usually)
         };
         let mut having = (0..index.len()).filter(|&axis| index[axis].contains(symbol));
         match (having.next(), having.next()) {
-            (Some(axis), None)
-                if index[axis].as_symbol().is_some() && reads() >= READS_PER_COPY =>
-            {
+            (Some(axis), None) if index[axis].as_symbol().is_some() && is_read_often() => {
                 found = Some((number, axis));
             }
             (None, _) => {}
@@ -213,12 +244,15 @@ pub(crate) fn copies_panels_of_operand(
     function: &Function,
     space: &IterationSpace,
     operands: &[ValueId],
+    asked: &Extents<'_>,
 ) -> bool {
-    let long = |&axis: &usize| !space.extents[axis].is_one();
+    if operands.iter().all(|&value| !may_be_large(function, value)) {
+        return false;
+    }
+    let is_one = |extent: &Expr| asked.is_one(extent);
+    let long = |&axis: &usize| !is_one(&space.extents[axis]);
     let Some(vector) = (0..space.parallel).rev().find(long) else { return false };
-    let Some(innermost) = space.innermost_reduced() else { return false };
-    let constant = space.extents.iter().map(Expr::as_constant).collect::<Option<Vec<i64>>>();
-    let Some(extents) = constant else { return false };
+    let Some(innermost) = space.innermost_reduced_by(&is_one) else { return false };
     let moves = |number: usize, axis: usize| {
         space.operands[number].iter().any(|index| index.contains(SymbolId::new(axis)))
     };
@@ -226,17 +260,33 @@ pub(crate) fn copies_panels_of_operand(
     let (Some(number), None) = (carriers.next(), carriers.next()) else { return false };
     let (value, index) = (operands[number], &space.operands[number]);
     let Some(ty) = function.ty(value).as_tensor() else { return false };
-    let elements = ty.shape.iter().product::<Expr>().as_constant();
-    let bytes = elements.map_or(0, |elements| elements * i64::from(ty.dtype.bits()) / 8);
     let still = (0..space.parallel).filter(|&axis| !moves(number, axis));
-    let reads = still.map(|axis| extents[axis]).product();
-    function.producer(value).is_none()
-        && ty.dtype.is_float()
-        && ty.dtype.bits() >= 32
-        && (space.parallel..extents.len()).filter(long).count() == 1
+    let reads = still.map(|axis| &space.extents[axis]).product::<Expr>();
+    let bytes = bytes_of(function, value);
+    may_be_large(function, value)
         && index.iter().all(|index| index.as_symbol().is_some() || index.as_constant().is_some())
-        && stride(function, value, index, SymbolId::new(innermost)) == Some(1)
-        && copies_panels(reads, bytes)
+        && space.is_contiguous_by(number, &ty.shape, innermost, &is_one)
+        && (space.parallel..space.extents.len()).filter(long).count() == 1
+        // The copy is made by kernels that know how large it is.
+        && asked.are_known_and_reach(
+            &space.extents,
+            &[(bytes, COPIED_IN_PANELS), (reads, READS_PER_PANEL)],
+        )
+}
+
+/// Whether a value is floats of the caller's, perhaps so many that products copy their panels.
+fn may_be_large(function: &Function, value: ValueId) -> bool {
+    let is_wide = |ty: &TensorType| ty.dtype.is_float() && ty.dtype.bits() >= 32;
+    let is_small = |bytes: Expr| bytes.as_constant().is_some_and(|it| it < COPIED_IN_PANELS);
+    function.producer(value).is_none()
+        && function.ty(value).as_tensor().is_some_and(is_wide)
+        && !is_small(bytes_of(function, value))
+}
+
+/// Bytes of a value.
+fn bytes_of(function: &Function, value: ValueId) -> Expr {
+    let bits = function.ty(value).as_tensor().map_or(0, |ty| i64::from(ty.dtype.bits()));
+    extents(function, value).iter().product::<Expr>() * (bits / 8)
 }
 
 /// The operand whose tuples of short elements lie apart, and the axis along which they do: only
@@ -291,19 +341,31 @@ pub(super) fn tuple_axis(
 
 /// Whether a dense operand is contiguous along an axis: element by element, or tuple by tuple.
 fn is_contiguous(
-    function: &Function,
+    (function, asked): (&Function, &Extents<'_>),
     operand: ValueId,
     space: &IterationSpace,
     index: &[Expr],
     axis: SymbolId,
 ) -> bool {
-    let along = |axis: SymbolId| stride(function, operand, index, axis);
-    let Some(step) = along(axis) else { return false };
-    let count = |last: usize| space.extents[last].as_constant();
-    let by_tuples = tuple_axis(function, space, operand).is_some_and(|last| {
-        count(last) == Some(step) && along(SymbolId::new(last)).is_some_and(|own| own.abs() == 1)
-    });
-    step == 1 || by_tuples
+    let shape = extents(function, operand);
+    // How far the place moves with an axis that has an index for itself, what else there is being
+    // of extent 1.
+    let step = |axis: SymbolId| {
+        let mut having = (0..index.len()).filter(|&at| index[at].contains(axis));
+        let (at, None) = (having.next()?, having.next()) else { return None };
+        let own = index[at].linear_coefficient(axis)?;
+        let inner = shape[at + 1..].iter().filter_map(Expr::as_constant);
+        let is_free = |extent: &&Expr| extent.as_constant().is_none();
+        let mut free = shape[at + 1..].iter().filter(is_free);
+        let step = own * inner.map(|extent| extent.max(1)).product::<i64>();
+        (step.abs() <= MOST_IN_TUPLE && free.all(|extent| asked.is_one(extent))).then_some(step)
+    };
+    let by_tuples = || {
+        let last = tuple_axis(function, space, operand)?;
+        let is_whole = space.extents[last].as_constant()? == step(axis)?;
+        Some(is_whole && step(SymbolId::new(last))?.abs() == 1)
+    };
+    step(axis) == Some(1) || by_tuples() == Some(true)
 }
 
 /// Elements by which the place read in a dense operand moves with an axis.

@@ -23,6 +23,7 @@ use sym::SymbolId;
 use tensor::{DType, Reduction};
 
 use super::homes::reads_twice;
+use crate::extents::Extents;
 use crate::naive::index::{extents_of, weight};
 use crate::naive::partials;
 
@@ -37,14 +38,14 @@ const REPAYING: f64 = 1.5;
 
 /// The axis of a sequential reduction that should go last, if another does so now; and which of the
 /// data's axes has to go last for that.
-fn axis_to_put_last(function: &Function, node: NodeId) -> Option<(usize, usize)> {
+fn axis_to_put_last(
+    function: &Function,
+    node: NodeId,
+    asked: &Extents<'_>,
+) -> Option<(usize, usize)> {
     let data = &function.nodes[node];
     let Op::Reduce { space, accumulator, .. } = &data.op else { return None };
-    let sequential = match partials::run(function, node) {
-        Some(run) => run.extent.as_constant().is_some_and(|extent| partials::partials(extent) == 1),
-        None => true,
-    };
-    if !sequential {
+    if partials::run(function, node, asked).is_some() {
         return None;
     }
     let bits = if is_short(data) { 32 } else { i64::from(accumulator.bits()).max(8) };
@@ -91,8 +92,8 @@ fn is_short(node: &Node) -> bool {
 }
 
 /// Whether there is another form of a reduction, which is to be preferred.
-pub(super) fn is_rewritten(function: &Function, node: NodeId) -> bool {
-    is_short(&function.nodes[node]) || axis_to_put_last(function, node).is_some()
+pub(super) fn is_rewritten(function: &Function, node: NodeId, asked: &Extents<'_>) -> bool {
+    is_short(&function.nodes[node]) || axis_to_put_last(function, node, asked).is_some()
 }
 
 /// The form of a reduction that is to be preferred; its result in the order and the type that it
@@ -100,15 +101,16 @@ pub(super) fn is_rewritten(function: &Function, node: NodeId) -> bool {
 pub(super) fn rewritten(
     rewriter: &mut Rewriter<'_>,
     node: NodeId,
+    asked: &Extents<'_>,
     transposed: fn(&mut Rewriter<'_>, ValueId, &[usize]) -> Built,
 ) -> Built<Option<Vec<ValueId>>> {
     let source = rewriter.source;
-    if !is_rewritten(source, node) {
+    if !is_rewritten(source, node, asked) {
         return Ok(None);
     }
     let data = &source.nodes[node];
     let Op::Reduce { space, reduction, accumulator } = &data.op else { return Ok(None) };
-    let put_last = axis_to_put_last(source, node);
+    let put_last = axis_to_put_last(source, node, asked);
     let (mut operand, space) = match put_last {
         Some((axis, place)) => {
             let order = last(place, space.operands[0].len());

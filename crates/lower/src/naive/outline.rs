@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 use sym::Expr;
 
 use super::partials::{self, Run};
+use crate::extents::Extents;
 use crate::groups::{Group, Grouping};
 
 /// See the head of this file.
@@ -132,7 +133,7 @@ impl<'a> Walk<'a, '_> {
         let data = &self.function.nodes[node];
         let (op, operands) = (&data.op, data.operands.len());
         let shows_operand = self.grouping.shows_operand(self.function, node);
-        let run = partials::run(self.function, node);
+        let run = partials::run(self.function, node, &Extents::of(self.function));
         let in_place = self.grouping.in_place.contains(&node);
         self.outline.parts.push(Part::Op { op, operands, shows_operand, run, in_place });
         data.operands.iter().chain(&data.results).for_each(|&value| self.value(value));

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::slice;
 
 use base::Id;
-use graph::{IterationSpace, NodeId, ValueId};
+use graph::{IterationSpace, Node, NodeId, Op, ValueId};
 use loops::build::{constant, fold, if_then, less, reduce, store};
 use loops::{Access, Condition, ScalarExpr, substitute};
 use rustc_hash::FxHashMap;
@@ -20,6 +20,7 @@ use super::partials::{self, Run};
 use super::write::{Axes, Writer};
 use crate::combination::{points, written_axes};
 use crate::definitions::{result_index, shown_where};
+use crate::extents::Extents;
 use crate::groups::AnchorDomain;
 use crate::iteration::Iteration;
 
@@ -72,23 +73,11 @@ impl Writer<'_> {
         let data = &self.function.nodes[node];
         let (operands, result) = (&data.operands, data.results[0]);
         let update = Update { space, operands, reduction, accumulator };
-        let nests = match partials::run(self.function, node) {
-            Some(run) if self.partials_along(&run.extent) > 1 => {
-                self.interleaved(&update, result, &run)
-            }
-            _ => self.sequential(&update, result),
+        let nests = match partials::run(self.function, node, &Extents::of(self.function)) {
+            Some(run) => self.interleaved(&update, result, &run),
+            None => self.sequential(&update, result),
         };
         self.producer(self.internals[&result], kind, nests);
-    }
-
-    /// How many partial results a reduction keeps over an extent: one, where a free extent leaves
-    /// open how many.
-    fn partials_along(&self, extent: &Expr) -> i64 {
-        let range = extent.bounds(&|symbol| self.range(symbol));
-        match partials::partials(range.min) {
-            count if count == partials::partials(range.max) => count,
-            _ => 1,
-        }
     }
 
     /// Initialises and updates in the order of the space.
@@ -112,7 +101,7 @@ impl Writer<'_> {
     /// `partial[p, r mod count]` collects every `count`th element along a run; a fixed tree
     /// combines them.
     fn interleaved(&mut self, update: &Update<'_>, result: ValueId, run: &Run) -> Vec<Nest> {
-        let count = self.partials_along(&run.extent);
+        let count = run.partials;
         let extents = &update.space.extents;
         let parallel = &extents[..update.space.parallel];
         let first = self.axes("a", parallel);
@@ -229,9 +218,42 @@ impl Writer<'_> {
             factors.push(convert(value, self.dtype(operand), update.accumulator));
         }
         match <[ScalarExpr; 1]>::try_from(factors) {
-            Ok([only]) => only,
+            Ok([only]) => self.rounded_apart(update, only),
             Err(factors) => self.kernel.apply(ScalarFunction::Mul, factors),
         }
+    }
+
+    /// What a sum adds that is no product of its own. A product that another node computes is
+    /// rounded before it is added, whether it is stored or computed here. Scales of what a
+    /// contraction sums are its own: as parts of a sum they always meet it here.
+    fn rounded_apart(&mut self, update: &Update<'_>, value: ScalarExpr) -> ScalarExpr {
+        let dtype = update.accumulator;
+        let is_rounded = update.reduction == Reduction::Sum && dtype.is_float();
+        match is_rounded && value.is_product() && !self.scales_sum(update.operands[0]) {
+            true => self.share("product", value, dtype),
+            false => value,
+        }
+    }
+
+    /// Whether a value is the sum of a contraction times something.
+    fn scales_sum(&self, value: ValueId) -> bool {
+        let function = self.function;
+        let behind = |mut value: ValueId| loop {
+            match function.producer(value).map(|(node, _)| &function.nodes[node]) {
+                Some(Node { op: Op::Contract { .. }, .. }) => return true,
+                Some(Node { op: Op::Reshape { .. } | Op::Transpose { .. }, operands, .. }) => {
+                    value = operands[0];
+                }
+                Some(Node { op: Op::Map { function, .. }, operands, .. })
+                    if *function == ScalarFunction::Cast =>
+                {
+                    value = operands[0];
+                }
+                _ => return false,
+            }
+        };
+        let node = function.producer(value).map(|(node, _)| &function.nodes[node]);
+        node.is_some_and(|node| node.operands.iter().any(|&operand| behind(operand)))
     }
 
     /// One nest that computes every element of a node's result, or converts a sum in this kernel to

@@ -56,10 +56,10 @@ fn expand_block(kernel: &mut Kernel, block: &mut Vec<Stmt>) -> Outcome {
                 setup.append(&mut expander.lets);
             }
             Stmt::Reduce { reduction, value, .. } => {
-                let product = is_product(value);
+                let product = value.is_product();
                 expander.value(value)?;
                 // A product that was none before must not be fused with the sum.
-                if *reduction == Reduction::Sum && !product && is_product(value) {
+                if *reduction == Reduction::Sum && !product && value.is_product() {
                     expander.bind(value);
                 }
             }
@@ -73,10 +73,6 @@ fn expand_block(kernel: &mut Kernel, block: &mut Vec<Stmt>) -> Outcome {
         block.push(stmt);
     }
     Ok(())
-}
-
-fn is_product(value: &ScalarExpr) -> bool {
-    matches!(value, ScalarExpr::Apply { function: ScalarFunction::Mul, .. })
 }
 
 /// A function and what is done to it, which take less together.

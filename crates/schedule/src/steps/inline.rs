@@ -24,7 +24,7 @@ use base::IntoTree;
 use loops::visit::{references, touched, value_references, value_symbols, walk};
 use loops::{BufferId, Kernel, ScalarExpr, Scope, Stmt, substitute};
 use sym::{Expr, SymbolId};
-use tensor::{Reduction, ScalarFunction};
+use tensor::Reduction;
 
 use crate::error::{Outcome, Refusal};
 use crate::nest::find_buffer;
@@ -155,8 +155,7 @@ fn check_readers(kernel: &Kernel, id: BufferId, definition: &Definition, name: &
         let source = &kernel.buffers[source.buffer].name;
         return refuse(format!("`{source}`, from which it is computed, is written later"));
     }
-    let product =
-        matches!(&definition.value, ScalarExpr::Apply { function: ScalarFunction::Mul, .. });
+    let product = definition.value.is_product();
     let mut contracted = false;
     walk(&kernel.body, &mut |stmt| {
         if let Stmt::Reduce {
