@@ -66,8 +66,9 @@ fn shapes_share_code_that_gives_the_same_bits() {
         }
         met.extend(code(&free, &inputs));
     }
-    // Sums over so many elements are taken in three ways here: below 16, below 128, below 256.
-    assert!((2..=3).contains(&met.len()), "{} pieces of code", met.len());
+    // Sums over so many elements are taken in three ways here: below 16, below 128, below 256. Where
+    // fewer than 8 rows meet the keys these are read as they lie, and their sums are others.
+    assert!((3..=4).contains(&met.len()), "{} pieces of code", met.len());
 }
 
 /// An axis that is squeezed or repeated must be 1; else the shapes do not fit, which is said as it
