@@ -520,7 +520,7 @@ impl IterationSpace {
     /// Whether an operand of this shape walks two axes as one over all their iterations: they are
     /// neighbouring axes of it, others of extent 1 left aside, and it reads the inner one whole.
     pub fn steps_as_one(&self, operand: usize, shape: &[Expr], outer: usize, inner: usize) -> bool {
-        self.steps_as_one_by(operand, shape, [outer, inner], (&Expr::is_one, &Expr::eq))
+        self.steps_as_one_by(operand, shape, [outer, inner], &Expr::is_one, &Expr::eq)
     }
 
     /// As [`Self::steps_as_one`], by what is known of extents that are 1, and of extents that are
@@ -530,7 +530,8 @@ impl IterationSpace {
         operand: usize,
         shape: &[Expr],
         [outer, inner]: [usize; 2],
-        (is_one, is_same): (&dyn Fn(&Expr) -> bool, &dyn Fn(&Expr, &Expr) -> bool),
+        is_one: &dyn Fn(&Expr) -> bool,
+        is_same: &dyn Fn(&Expr, &Expr) -> bool,
     ) -> bool {
         let index = &self.operands[operand];
         let place = |axis: usize| index.iter().position(|own| *own == Self::axis(axis));

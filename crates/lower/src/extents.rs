@@ -34,9 +34,14 @@ pub(crate) enum Condition {
 /// Answers about the extents of a function.
 pub(crate) struct Extents<'a> {
     function: &'a Function,
-    /// Values of symbols that have none in the function, and what was asked of them.
-    at_hand: Option<(&'a BTreeMap<SymbolId, i64>, RefCell<Vec<Condition>>)>,
+    at_hand: Option<AtHand<'a>>,
     is_open: Cell<bool>,
+}
+
+/// Values of symbols that have none in the function, and what was asked of them.
+struct AtHand<'a> {
+    values: &'a BTreeMap<SymbolId, i64>,
+    asked: RefCell<Vec<Condition>>,
 }
 
 impl<'a> Extents<'a> {
@@ -50,7 +55,7 @@ impl<'a> Extents<'a> {
         function: &'a Function,
         values: &'a BTreeMap<SymbolId, i64>,
     ) -> Extents<'a> {
-        let at_hand = Some((values, RefCell::default()));
+        let at_hand = Some(AtHand { values, asked: RefCell::default() });
         Extents { function, at_hand, is_open: Cell::new(false) }
     }
 
@@ -64,7 +69,7 @@ impl<'a> Extents<'a> {
 
     /// What must hold for the answers to be these.
     pub(crate) fn conditions(self) -> Vec<Condition> {
-        self.at_hand.map_or_else(Vec::new, |(_, asked)| asked.into_inner())
+        self.at_hand.map_or_else(Vec::new, |at_hand| at_hand.asked.into_inner())
     }
 
     /// Whether something could not be answered.
@@ -152,7 +157,7 @@ impl<'a> Extents<'a> {
     /// Has extents be as they are: what is done where they are so is done for them alone.
     pub(crate) fn fix(&self, extent: &Expr) {
         if extent.as_constant().is_none()
-            && let Some((_, asked)) = &self.at_hand
+            && let Some(AtHand { asked, .. }) = &self.at_hand
         {
             asked.borrow_mut().push(Condition::Fixed(extent.clone()));
         }
@@ -160,12 +165,12 @@ impl<'a> Extents<'a> {
 
     /// The value at hand of an extent that the function leaves free.
     fn value(&self, extent: &Expr) -> Option<i64> {
-        let (values, _) = self.at_hand.as_ref()?;
+        let AtHand { values, .. } = self.at_hand.as_ref()?;
         extent.evaluate(&|symbol| values.get(&symbol).copied())
     }
 
     fn ask(&self, extent: Expr, range: Range, is_read: bool) {
-        let Some((_, asked)) = &self.at_hand else { return };
+        let Some(AtHand { asked, .. }) = &self.at_hand else { return };
         let condition = Condition::Within { extent, range, is_read };
         let mut asked = asked.borrow_mut();
         if !asked.contains(&condition) {

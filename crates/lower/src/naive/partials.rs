@@ -113,7 +113,8 @@ fn run_where(
                 number,
                 extents(function, operand),
                 [outer, inner],
-                (&is_one, &is_same),
+                &is_one,
+                &is_same,
             ) && walks(operand, &places(space, number, &axes))
         };
         if !all(&fits) {
