@@ -86,8 +86,14 @@ fn carrier(
     let rows =
         reads.map(|reads| if contraction.accumulator.is_integer() { reads + 1 } else { reads });
     let panel = panel_width(target, lane_bytes, extent, rows);
-    let one_panel = extent.is_some_and(|extent| extent <= panel);
     let runtime = !contraction.operands[operand].constant;
+    // What is computed at run time may be read as it lies behind a transpose, not behind panels, and
+    // is then summed in another order: all targets pack the same.
+    let deciding = match runtime {
+        true => panel_width(&target.deciding(), lane_bytes, extent, rows),
+        false => panel,
+    };
+    let one_panel = extent.is_some_and(|extent| extent <= deciding);
     let contiguous = contraction.is_contiguous(builder, operand, vector)?;
     // A constant whose transpose is multiplied by is stored in another order anyway, where that is
     // faster; what is computed at run time has been stored as it is wanted.
