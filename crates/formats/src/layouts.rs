@@ -3,7 +3,7 @@
 //! Sums that follow each other agree on one order, channels last, where one of them reads windows:
 //! what lies otherwise in front and behind is transposed once for all of them. Where few sums stand
 //! between parameters and results layouts are weighed (`weighed`). No layout changes the order in
-//! which a direct sum is written; what lies side by side decides which of its terms are added apart.
+//! which a direct sum is written; what lies side by side decides which terms are added apart.
 
 use graph::{Built, FunctionBuilder};
 

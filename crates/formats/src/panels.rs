@@ -87,8 +87,8 @@ fn carrier(
         reads.map(|reads| if contraction.accumulator.is_integer() { reads + 1 } else { reads });
     let panel = panel_width(target, lane_bytes, extent, rows);
     let runtime = !contraction.operands[operand].constant;
-    // What is computed at run time may be read as it lies behind a transpose, not behind panels, and
-    // is then summed in another order: all targets pack the same.
+    // What is computed at run time may be read as it lies behind a transpose, not behind panels,
+    // and is then summed in another order: all targets pack the same.
     let deciding = match runtime {
         true => panel_width(&target.deciding(), lane_bytes, extent, rows),
         false => panel,

@@ -26,8 +26,8 @@ use crate::naive::index::range_of;
 pub(crate) enum Condition {
     /// The extent is as it is.
     Fixed(Expr),
-    /// It is at least, and at most, so large. Where it must be known while lowering on which side of
-    /// the step it is, `is_read` says so: elsewhere lowering takes it for granted.
+    /// It is at least, and at most, so large. Where it must be known while lowering on which side
+    /// of the step it is, `is_read` says so: elsewhere lowering takes it for granted.
     Within { extent: Expr, range: Range, is_read: bool },
 }
 

@@ -75,8 +75,8 @@ pub struct LowerOptions {
     /// Whether symbols without values stay free: then the program has those of the function, in
     /// its order, and its caller tells their values.
     pub free_extents: bool,
-    /// Whether what is free must leave no order of a sum open, so that the code computes the bits of
-    /// code for the extents at hand.
+    /// Whether what is free must leave no order of a sum open, so that the code computes the bits
+    /// of code for the extents at hand.
     pub one_order: bool,
     /// Threads that schedule kernels; what comes out does not depend on it.
     pub threads: usize,

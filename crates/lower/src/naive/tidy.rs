@@ -1,5 +1,5 @@
-//! `Let`s that are read once give their value to the reader, but for products that are rounded before
-//! they are added.
+//! `Let`s that are read once give their value to the reader, but for products that are rounded
+//! before they are added.
 //!
 //! Values are shared when they might be read twice; how often they are is known when the nest is
 //! complete.
