@@ -52,7 +52,7 @@ use apart::Apart;
 use emit::Emitted;
 use extents::Extents;
 
-pub use scope::{Scope, scope};
+pub use scope::{ExtentScope, scope};
 pub use specialise::{bind, extent_checks, specialise};
 pub use store::{Hold, KernelStore, StoredKernel};
 

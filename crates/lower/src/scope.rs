@@ -37,7 +37,7 @@ const BEYOND: i64 = 1 << 40;
 
 /// For which values of symbols a function is lowered alike.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Scope {
+pub struct ExtentScope {
     /// The range of each symbol that has a value, around that value.
     pub ranges: BTreeMap<SymbolId, Range>,
     /// What must hold besides: in each pair the first is at most the second.
@@ -48,7 +48,10 @@ pub struct Scope {
 ///
 /// # Errors
 /// An internal error if a copy is ill-typed.
-pub fn scope(function: &Arc<Function>, values: &BTreeMap<SymbolId, i64>) -> Result<Scope, String> {
+pub fn scope(
+    function: &Arc<Function>,
+    values: &BTreeMap<SymbolId, i64>,
+) -> Result<ExtentScope, String> {
     let known = |id: SymbolId| function.symbols[id].range;
     let mut ranges: BTreeMap<SymbolId, Range> =
         values.iter().map(|(&id, &value)| (id, around(known(id), value))).into_map();
@@ -100,7 +103,7 @@ pub fn scope(function: &Arc<Function>, values: &BTreeMap<SymbolId, i64>) -> Resu
             }
         }
     }
-    Ok(Scope { ranges, checks })
+    Ok(ExtentScope { ranges, checks })
 }
 
 /// What is asked of extents where the order of sums is decided: which operands are copied, then

@@ -224,7 +224,7 @@ pub(crate) fn optimise(function: &mut Arc<Function>, options: &Options) -> Resul
     optimise_seen(function, options, &mut |_, _| {})
 }
 
-/// As [`optimise`], of a function whose symbols have been bound: what follows from the values alone,
+/// As [`optimise`], of a function whose symbols have been bound: what follows from values alone,
 /// and changes no bits.
 ///
 /// # Errors

@@ -174,7 +174,7 @@ impl Scoped {
     ///
     /// # Errors
     /// Diagnostics of passes.
-    fn around(request: &Request<'_>) -> Result<(lower::Scope, Scoped)> {
+    fn around(request: &Request<'_>) -> Result<(lower::ExtentScope, Scoped)> {
         let scope = |function: &Arc<Function>| {
             lower::scope(function, request.symbols).map_err(Diagnostics::internal)
         };
@@ -371,7 +371,7 @@ impl Scopes {
             return known.clone();
         }
         let scope = Scoped::around(&request).map_err(first)?.0;
-        let lower::Scope { ranges, checks } = scope;
+        let lower::ExtentScope { ranges, checks } = scope;
         if ranges.values().all(|range| range.as_constant().is_some()) {
             return Err("sums over other extents are taken in another order".to_owned());
         }

@@ -66,8 +66,8 @@ fn shapes_share_code_that_gives_the_same_bits() {
         }
         met.extend(code(&free, &inputs));
     }
-    // Sums over so many elements are taken in three ways here: below 16, below 128, below 256. Where
-    // fewer than 8 rows meet the keys these are read as they lie, and their sums are others.
+    // Sums over so many elements are taken in three ways here: below 16, below 128, below 256.
+    // Where fewer than 8 rows meet the keys these are read as they lie, and their sums are others.
     assert!((3..=4).contains(&met.len()), "{} pieces of code", met.len());
 }
 
