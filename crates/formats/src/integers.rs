@@ -91,7 +91,7 @@ pub fn integers(
                     Some(bytes) => product.bytes(rewriter, found, bytes)?,
                     None => None,
                 };
-                match (sum, product.sooner_few(rewriter.source, found)) {
+                match (sum, product.floats_for_pairs(rewriter.source, found)) {
                     (Some(sum), _) => (sum, "operands of 8 bits multiplied as bytes"),
                     (None, Some(data)) => {
                         let sum = product.few(rewriter, found, data, registers)?;
@@ -238,7 +238,7 @@ impl<'a> Product<'a> {
 
     /// The number of the data, where whole floats give the same sums and much of the pairs of
     /// integers would be zeros: without an instruction for bytes those gain nothing then.
-    fn sooner_few(&self, function: &Function, found: &[Quantised; 2]) -> Option<usize> {
+    fn floats_for_pairs(&self, function: &Function, found: &[Quantised; 2]) -> Option<usize> {
         let one = self.constant[0] != self.constant[1];
         let innermost = self.space.extents.last()?.as_constant()?;
         let fits = one

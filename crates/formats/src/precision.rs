@@ -169,10 +169,11 @@ pub(crate) fn is_shared(space: &IterationSpace, operand: usize) -> bool {
     let reduced = space.parallel..space.extents.len();
     let (mut met, mut apart) = (1, 1);
     for window in reduced.filter_map(|axis| window(space, &space.operands[operand], axis)) {
-        met *= window.taps;
-        apart *= window.step.min(window.taps);
+        met = window.taps.saturating_mul(met);
+        apart = window.step.min(window.taps).saturating_mul(apart);
     }
-    count.as_constant().is_none_or(|count| count * met >= LEAST_COLUMNS * apart)
+    let least = apart.saturating_mul(LEAST_COLUMNS);
+    count.as_constant().is_none_or(|count| count.saturating_mul(met) >= least)
 }
 
 /// The terms of a window along a reduced axis, and what results are apart there.
