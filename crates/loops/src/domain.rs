@@ -279,7 +279,18 @@ impl Ranges {
                 return true;
             }
         }
-        self.prove_not_negative(index) && self.prove_not_negative(&(extent.clone() - index - 1))
+        let by_ends = |index: &Expr, extent: &Expr| {
+            self.prove_not_negative(index) && self.prove_not_negative(&(extent.clone() - index - 1))
+        };
+        // A quotient by what is no constant is as far from its end as what is divided.
+        let by_dividend = || match index.as_atom() {
+            Some(Atom::FloorDiv(dividend, divisor)) => {
+                self.prove_not_negative(&(divisor.as_ref().clone() - 1))
+                    && self.prove_within(dividend, &(extent.clone() * divisor.as_ref()))
+            }
+            _ => false,
+        };
+        by_ends(index, extent) || by_dividend()
     }
 
     /// Whether an expression is provably not negative: by the ranges alone, or as the sum of

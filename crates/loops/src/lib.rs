@@ -6,7 +6,7 @@
 //!
 //! - `kernel`: the data;
 //! - [`print`](print()) and [`parse`](parse()): the text form, described in `print.rs`;
-//! - [`verify`](verify()), [`verify_scheduled`]: what must hold;
+//! - [`verify`](verify()), [`verify_bounds`], [`verify_scheduled`]: what must hold;
 //! - [`build`]: writing kernels in code; [`visit`] and [`substitute`]: reading and rewriting them;
 //! - `domain`: what is known about symbols at a statement; `measure`: sizes and counts;
 //!   `share`: which parameters may be one piece of memory.
@@ -36,5 +36,5 @@ pub use measure::{
 pub use parse::{is_name, parse, parse_kernel};
 pub use print::{print, print_expression, print_lines, print_statement, print_value};
 pub use share::{constant_strides, may_share};
-pub use verify::verify;
+pub use verify::{verify, verify_bounds};
 pub use verify_scheduled::verify_scheduled;

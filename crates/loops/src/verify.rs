@@ -9,8 +9,10 @@
 //!   extents; a `Vector` body holds no loops but `Unroll` and `Instruction`.
 //! - The iterations of such a loop do not all store to one element (what else they may not do to
 //!   each other, the evaluator checks).
-//! - Every access to a buffer of constant shape provably lies within it, given the loops around it
-//!   and the conditions in force. Axes of symbolic extent are not checked here.
+//! - Every access to a buffer provably lies within it along axes of constant extent, given the loops
+//!   around it and the conditions in force. The same of axes of free extent, which
+//!   [`verify_bounds`] demands, need not be provable of a naive kernel: what it knows of its symbols
+//!   does not say which extent is the smaller one, or how data are bounded.
 //!
 //! What is broken is shown in the kernel's listing, below the statement at fault.
 
@@ -38,8 +40,28 @@ use crate::visit::{touched, walk};
 /// One diagnostic with the kernel's listing, in which each broken invariant stands below the
 /// statement that breaks it.
 pub fn verify(kernel: &Kernel) -> base::Result<()> {
+    verify_along(kernel, Axes::Constant)
+}
+
+/// Checks the same, and that every access lies within its buffer along axes of free extent, too.
+///
+/// # Errors
+/// As [`verify`].
+pub fn verify_bounds(kernel: &Kernel) -> base::Result<()> {
+    verify_along(kernel, Axes::All)
+}
+
+/// Axes along which accesses are to lie within their buffers.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Axes {
+    Constant,
+    All,
+}
+
+fn verify_along(kernel: &Kernel, axes: Axes) -> base::Result<()> {
     let mut verifier = Verifier {
         kernel,
+        axes,
         remarks: Remarks::new(),
         statement: None,
         in_scope: SecondaryMap::new(),
@@ -69,6 +91,7 @@ pub(crate) fn report(kernel: &Kernel, remarks: Remarks) -> base::Result<()> {
 
 struct Verifier<'a> {
     kernel: &'a Kernel,
+    axes: Axes,
     remarks: Remarks,
     /// Number of the statement looked at, counted as the printer counts; `None` in the head.
     statement: Option<usize>,
@@ -412,7 +435,7 @@ impl Verifier<'_> {
         for (axis, (expr, extent)) in index.iter().zip(shape).enumerate() {
             if !self.is_within(expr, extent, place)
                 && self.expression(expr)
-                && extent.as_constant().is_some()
+                && (self.axes == Axes::All || extent.as_constant().is_some())
                 && !ranges.prove_within(expr, extent)
             {
                 let (name, bounds) = (kernel.buffer_name(buffer), ranges.bounds(expr));

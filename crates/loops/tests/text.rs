@@ -1,7 +1,6 @@
-//! The text tests of the loop IR: `// run: print` prints what was parsed, `verify` and `scheduled`
-//! run the verifiers, `measure` prints sizes and counts, `share` which
-//! parameters may take the memory of which. Whatever is printed must parse and print
-//! the same again.
+//! The text tests of the loop IR: `// run: print` prints what was parsed, `verify`, `bounds` and
+//! `scheduled` run the verifiers, `measure` prints sizes and counts, `share` which parameters may
+//! take the memory of which. Whatever is printed must parse and print the same again.
 
 use std::fmt::Write as _;
 
@@ -21,6 +20,11 @@ fn print(text: &str, _: &[&str]) -> Result<String, String> {
 
 fn verify(text: &str, _: &[&str]) -> Result<String, String> {
     loops::verify(&read(text)?).map_err(|errors| errors.to_string())?;
+    Ok("good".to_owned())
+}
+
+fn bounds(text: &str, _: &[&str]) -> Result<String, String> {
+    loops::verify_bounds(&read(text)?).map_err(|errors| errors.to_string())?;
     Ok("good".to_owned())
 }
 
@@ -67,6 +71,7 @@ fn text_tests() {
         &[
             ("print", print),
             ("verify", verify),
+            ("bounds", bounds),
             ("scheduled", scheduled),
             ("measure", measure),
             ("share", share),

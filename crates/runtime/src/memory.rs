@@ -7,6 +7,9 @@
 //! free, whole huge pages are what has been given back, and to have one again takes five times as
 //! long as making its small pages (`docs/perf-log.md`). What turns out to be read again and again
 //! is moved to them ([`Block::collapse`]).
+//!
+//! In builds with debug assertions, pages that may not be touched follow every block, so that code
+//! which reads or writes behind its operands is found out wherever tests run it.
 
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ops::Range;
@@ -24,8 +27,11 @@ use base::codes::OUT_OF_MEMORY;
 /// Blocks begin at multiples of this many bytes.
 pub(crate) const ALIGNMENT: usize = 64;
 
+/// Whether a page that may not be touched follows the last bytes of a block.
+const IS_GUARDED: bool = cfg!(debug_assertions);
+
 /// Smaller blocks come from the allocator, which clears what it gives.
-const LARGE: usize = 1 << 18;
+const LARGE: usize = if IS_GUARDED { 1 } else { 1 << 18 };
 
 /// Pages of so many bytes are made by one call: a fraction of a millisecond.
 #[cfg(target_os = "linux")]
@@ -63,8 +69,12 @@ enum Origin {
     /// There is nothing to give back.
     Nothing,
     Allocator(Layout),
+    /// A mapping of the system, so many bytes of which lie in front of the block.
     #[cfg(target_os = "linux")]
-    System,
+    System {
+        before: usize,
+        mapped: usize,
+    },
 }
 
 // SAFETY: a block owns its memory and gives access to it by the rules of references.
@@ -82,8 +92,7 @@ pub(crate) unsafe fn give_back(start: *mut u8, bytes: usize) {
     const FEW: usize = 1 << 16;
     #[cfg(target_os = "linux")]
     if bytes > FEW {
-        // SAFETY: it only asks.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(FEW);
+        let page = page_bytes();
         let before = start.addr().next_multiple_of(page) - start.addr();
         if let Some(whole) = bytes.checked_sub(before).map(|rest| rest / page * page) {
             // SAFETY: whole pages within the bytes, which become those of the mapping's origin,
@@ -93,6 +102,13 @@ pub(crate) unsafe fn give_back(start: *mut u8, bytes: usize) {
     }
     #[cfg(not(target_os = "linux"))]
     let _ = (start, bytes, FEW);
+}
+
+/// The system's unit of memory.
+#[cfg(target_os = "linux")]
+fn page_bytes() -> usize {
+    // SAFETY: it only asks.
+    usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).unwrap_or(1 << 16)
 }
 
 /// The refusal of a run for which the system does not give so many bytes.
@@ -119,7 +135,7 @@ impl Block {
                 populating: None,
             }),
             #[cfg(target_os = "linux")]
-            LARGE.. => Block::of_system(bytes),
+            _ if bytes >= LARGE => Block::of_system(bytes),
             _ => Block::of_allocator(bytes),
         };
         block.ok_or_else(|| out_of_memory(bytes).into())
@@ -142,13 +158,32 @@ impl Block {
     fn of_system(bytes: usize) -> Option<Block> {
         let (access, kind) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (before, mapped) = match IS_GUARDED {
+            true => {
+                let whole = bytes.checked_next_multiple_of(page_bytes())?;
+                // The block's end is as near to the guard as its alignment lets it be.
+                let before = (whole - bytes) / ALIGNMENT * ALIGNMENT;
+                (before, whole.checked_add(page_bytes())?)
+            }
+            false => (0, bytes),
+        };
         // SAFETY: a new anonymous mapping touches no memory in use.
-        let mapping = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, kind, -1, 0) };
+        let mapping = unsafe { libc::mmap(std::ptr::null_mut(), mapped, access, kind, -1, 0) };
         if mapping == libc::MAP_FAILED {
             return None;
         }
-        let pointer = NonNull::new(mapping.cast::<u8>())?;
-        Some(Block { pointer, bytes, origin: Origin::System, populating: None })
+        if IS_GUARDED {
+            // SAFETY: the last page of the new mapping.
+            let done = unsafe {
+                let guard = mapping.add(mapped - page_bytes());
+                libc::mprotect(guard, page_bytes(), libc::PROT_NONE)
+            };
+            assert_eq!(done, 0, "a page of a new mapping");
+        }
+        // SAFETY: within the mapping.
+        let pointer = NonNull::new(unsafe { mapping.cast::<u8>().add(before) })?;
+        let origin = Origin::System { before, mapped };
+        Some(Block { pointer, bytes, origin, populating: None })
     }
 
     /// Has the system make the pages of a large block, by a thread of its own, while others use the
@@ -156,9 +191,12 @@ impl Block {
     /// is there before that thread makes the page that he meets. Advice, no promise.
     pub fn populate(&mut self, first: impl IntoIterator<Item = Range<usize>>) {
         #[cfg(target_os = "linux")]
-        if matches!(self.origin, Origin::System) && self.populating.is_none() {
+        if let Origin::System { before, .. } = self.origin
+            && self.populating.is_none()
+        {
             let parts = populated_parts(self.bytes, first);
-            let begin = self.pointer.as_ptr().expose_provenance();
+            // Where pages begin: what lies in front of the block is less than one.
+            let begin = self.pointer.as_ptr().expose_provenance() - before;
             let is_over = Arc::new(AtomicBool::new(false));
             let over = is_over.clone();
             let bytes = self.bytes;
@@ -190,7 +228,7 @@ impl Block {
     pub fn collapse(&self) -> usize {
         let mut moved = 0;
         #[cfg(target_os = "linux")]
-        if matches!(self.origin, Origin::System) {
+        if matches!(self.origin, Origin::System { .. }) {
             let begin = self.pointer.as_ptr() as usize;
             let mut at = begin.next_multiple_of(HUGE_PAGE);
             while at + HUGE_PAGE <= begin + self.bytes {
@@ -278,9 +316,9 @@ impl Drop for Block {
             // SAFETY: allocated with this layout, and not given back before.
             Origin::Allocator(layout) => unsafe { dealloc(self.pointer.as_ptr(), layout) },
             #[cfg(target_os = "linux")]
-            // SAFETY: mapped with this size, and not given back before.
-            Origin::System => unsafe {
-                libc::munmap(self.pointer.as_ptr().cast(), self.bytes);
+            // SAFETY: mapped with this size, at these bytes before, and not given back yet.
+            Origin::System { before, mapped } => unsafe {
+                libc::munmap(self.pointer.as_ptr().sub(before).cast(), mapped);
             },
         }
     }

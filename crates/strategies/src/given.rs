@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use loops::{KernelSymbol, SymbolKind, verify_bounds, verify_scheduled};
 use schedule::Schedule;
 
 use crate::axes::merge_axes;
@@ -19,6 +20,8 @@ pub(crate) struct Given<'a> {
     pub(crate) nests: Option<Vec<Nest>>,
     /// The schedule that all of them begin with: it has led to that kernel.
     start: Schedule,
+    /// Whether its kernel has free extents, and provably stays within them. So must schedules.
+    stays_within: bool,
 }
 
 impl<'a> Given<'a> {
@@ -38,7 +41,11 @@ impl<'a> Given<'a> {
             nests = Nest::all(after.kernel());
             start = after;
         }
-        Given { naive, nests, start }
+        let kernel = &naive.kernel;
+        let is_free = |symbol: &KernelSymbol| matches!(symbol.kind, SymbolKind::Shape { .. });
+        let stays_within =
+            kernel.symbols.values().any(is_free) && loops::verify_bounds(kernel).is_ok();
+        Given { naive, nests, start, stays_within }
     }
 
     /// The nests, for strategies that need some.
@@ -49,6 +56,16 @@ impl<'a> Given<'a> {
     /// A schedule to take steps of.
     pub(crate) fn schedule(&self) -> Schedule {
         self.start.clone()
+    }
+
+    /// Whether a schedule has led to a kernel that back ends take.
+    pub(crate) fn verify(&self, schedule: &Schedule) -> Result<(), Refused> {
+        let scheduled = verify_scheduled(schedule.kernel());
+        let within = |()| match self.stays_within {
+            true => verify_bounds(schedule.kernel()),
+            false => Ok(()),
+        };
+        scheduled.and_then(within).map_err(|error| error.to_string())
     }
 
     /// Whether no steps have been taken since [`schedule`](Given::schedule).

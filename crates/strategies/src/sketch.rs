@@ -8,7 +8,7 @@
 
 use backend::{Target, check_instructions};
 use loops::visit::{walk, walk_values};
-use loops::{Kernel, ScalarExpr, Stmt, verify_scheduled};
+use loops::{Kernel, ScalarExpr, Stmt};
 use schedule::{Applied, Schedule, ScheduleError, Trace};
 
 use crate::cost::Cost;
@@ -217,7 +217,7 @@ fn attempt(
     hoist(&mut schedule).map_err(|error| error.message)?;
     ahead::streams(&mut schedule, given, target);
     walks::ask_ahead(&mut schedule, target);
-    verify_scheduled(schedule.kernel()).map_err(|error| error.to_string())?;
+    given.verify(&schedule)?;
     check_instructions(schedule.kernel(), target)?;
     Ok(finish(schedule, format!("{}: {remark}", sketch.name), target))
 }

@@ -7,7 +7,9 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use common::{compiled, model, refusal, runs_code};
-use tilewright::{DType, Executable, Options, Tensor, Value};
+use prost::Message;
+use tilewright::compiled::{Source, compile_for};
+use tilewright::{DType, Executable, Options, Target, Tensor, Value};
 
 /// Scores over all positions, their softmax, the weighted sum; a product and a mean behind it.
 const ATTENTION: &str = "
@@ -27,15 +29,18 @@ const ATTENTION: &str = "
     output mean: f32[batch, 24]
 ";
 
-/// The model of a text, in which `NUMBERSn` stands for so many numbers.
-fn executable(text: &str, options: &Options) -> Executable {
+/// A text in which `NUMBERSn` stands for so many numbers, with those.
+fn numbered(text: &str) -> String {
     let numbers = |count: i32| {
         let number = |at: i32| format!("{:.3}", f64::from(at * 37 % 64 - 32) / 64.0);
         (0..count).map(number).collect::<Vec<String>>().join(", ")
     };
     let text = text.replace("NUMBERS256", &numbers(256)).replace("NUMBERS384", &numbers(384));
-    let text = text.replace("NUMBERS192", &numbers(192));
-    compiled(&model(&text), options.clone())
+    text.replace("NUMBERS192", &numbers(192))
+}
+
+fn executable(text: &str, options: &Options) -> Executable {
+    compiled(&model(&numbered(text)), options.clone())
 }
 
 /// Where the code of a run's segments lies.
@@ -90,6 +95,39 @@ fn shapes_that_do_not_fit_are_refused_alike() {
         [tilewright::random(DType::F32, &[2, 3], 1), tilewright::random(DType::F32, &[3, 3], 2)];
     let said = |options: &Options| refusal(&executable(text, options), &inputs);
     assert_eq!(said(&options.clone().with_symbolic_extents()), said(&options));
+}
+
+/// The last vector of a row ends within its row, also where nothing lies behind it: in builds with
+/// debug assertions a page that may not be read does.
+#[test]
+fn windows_over_free_extents_stay_within_their_rows() {
+    if !runs_code() {
+        return;
+    }
+    let texts = [
+        "input x: f32[batch, 16, height, width]
+        constant w: f32[8, 16, 1, 3] {NUMBERS384}
+        out = Conv(x, w) {kernel_shape = [1, 3], pads = [0, 1, 0, 1], strides = [2, 1]}
+        output out: f32[batch, 8, half, width]",
+        "input x: f32[batch, 16, height, width]
+        rows = MaxPool(x) {kernel_shape = [2, 2], pads = [1, 1, 1, 1], strides = [2, 2]}
+        small = Tanh(rows)
+        pooled = AveragePool(small) {kernel_shape = [2, 2], pads = [1, 1, 1, 1], strides = [2, 2]}
+        constant axes: i64[1] {3}
+        out = ReduceMean(pooled, axes) {keepdims = 1}
+        output out: f32[batch, 16, high, 1]",
+    ];
+    let row = Target::named("x86-64-v3").expect("a row");
+    let options = Options::default().with_threads(1).with_symbolic_extents();
+    for text in texts {
+        let source = Source::of_bytes(model(&numbered(text)).encode_to_vec(), &options.limits);
+        let made = source.and_then(|it| compile_for(row.clone(), it, &options));
+        let executable = made.unwrap_or_else(|found| panic!("{found}"));
+        for (batch, height, width) in [(1, 40, 1), (3, 9, 33), (1, 33, 31), (1, 16, 62)] {
+            let inputs = [tilewright::random(DType::F32, &[batch, 16, height, width], 1)];
+            executable.run(&inputs).unwrap_or_else(|found| panic!("{found}"));
+        }
+    }
 }
 
 /// Rows and columns of a picture lie behind each other, so a sum over both has the order of one

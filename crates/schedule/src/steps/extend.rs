@@ -75,7 +75,7 @@ pub(crate) fn apply(state: &mut State, target: &str, whole: i64) -> Outcome {
         grow(state, &ranges, *buffer, *axis, &(first - &old + &extent));
     }
     loop_at_mut(&mut state.kernel, &site).extent = extent;
-    if loops::verify(&state.kernel).is_err() {
+    if loops::verify_bounds(&state.kernel).is_err() {
         loop_at_mut(&mut state.kernel, &site).extent = old;
         state.kernel.buffers = before;
         return Err(Refusal::at_loop(target, "its new iterations would leave a buffer"));
