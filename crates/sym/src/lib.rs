@@ -34,7 +34,7 @@ mod properties;
 
 pub use expr::{Atom, Expr, SymbolId, Term};
 pub use memo::Memo;
-pub use piece::Piece;
+pub use piece::LinearPiece;
 pub use prove::{proves_less_equal, proves_less_than};
 pub use range::Range;
 pub use symbol::Symbol;

@@ -8,7 +8,7 @@ use crate::expr::{Atom, Expr, SymbolId};
 
 /// A linear piece of an expression, from a value of the symbol on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Piece {
+pub struct LinearPiece {
     /// The expression's value there.
     pub value: i64,
     /// How much more it is for each value of the symbol further on.
@@ -17,29 +17,29 @@ pub struct Piece {
     pub until: i64,
 }
 
-impl Piece {
-    fn constant(value: i64) -> Piece {
-        Piece { value, slope: 0, until: i64::MAX }
+impl LinearPiece {
+    fn constant(value: i64) -> LinearPiece {
+        LinearPiece { value, slope: 0, until: i64::MAX }
     }
 
     /// Of which only the first value is known.
-    fn point(value: i64, at: i64) -> Piece {
-        Piece { value, slope: 0, until: at.saturating_add(1) }
+    fn point(value: i64, at: i64) -> LinearPiece {
+        LinearPiece { value, slope: 0, until: at.saturating_add(1) }
     }
 
-    fn times(self, other: Piece, at: i64) -> Option<Piece> {
+    fn times(self, other: LinearPiece, at: i64) -> Option<LinearPiece> {
         let value = self.value.checked_mul(other.value)?;
         if self.slope != 0 && other.slope != 0 {
-            return Some(Piece::point(value, at));
+            return Some(LinearPiece::point(value, at));
         }
         let one = self.value.checked_mul(other.slope)?;
         let two = self.slope.checked_mul(other.value)?;
         let until = self.until.min(other.until);
-        Some(Piece { value, slope: one.checked_add(two)?, until })
+        Some(LinearPiece { value, slope: one.checked_add(two)?, until })
     }
 
-    fn plus(self, other: Piece) -> Option<Piece> {
-        Some(Piece {
+    fn plus(self, other: LinearPiece) -> Option<LinearPiece> {
+        Some(LinearPiece {
             value: self.value.checked_add(other.value)?,
             slope: self.slope.checked_add(other.slope)?,
             until: self.until.min(other.until),
@@ -47,10 +47,10 @@ impl Piece {
     }
 
     /// The quotient by a positive constant, rounded down, as far as it goes on as it begins.
-    fn divided(self, by: i64, at: i64) -> Piece {
+    fn divided(self, by: i64, at: i64) -> LinearPiece {
         let quotient = floor_div_saturating(self.value, by);
         if self.slope % by == 0 {
-            return Piece { value: quotient, slope: self.slope / by, ..self };
+            return LinearPiece { value: quotient, slope: self.slope / by, ..self };
         }
         let rest = modulo_of_constants(self.value, by);
         // The turns after which the rest is no longer one.
@@ -58,11 +58,11 @@ impl Piece {
             slope @ 1.. => (by - rest - 1) / slope + 1,
             slope => rest / slope.saturating_neg() + 1,
         };
-        Piece { value: quotient, slope: 0, until: self.until.min(at.saturating_add(turns)) }
+        LinearPiece { value: quotient, slope: 0, until: self.until.min(at.saturating_add(turns)) }
     }
 
     /// The smaller of two, as long as it is that.
-    fn smaller(self, other: Piece, at: i64) -> Option<Piece> {
+    fn smaller(self, other: LinearPiece, at: i64) -> Option<LinearPiece> {
         let (less, more) = if self.value <= other.value { (self, other) } else { (other, self) };
         let [apart, nearer] =
             [more.value.checked_sub(less.value)?, less.slope.checked_sub(more.slope)?];
@@ -70,22 +70,22 @@ impl Piece {
         if nearer > 0 {
             until = until.min(at.saturating_add(apart / nearer).saturating_add(1));
         }
-        Some(Piece { until, ..less })
+        Some(LinearPiece { until, ..less })
     }
 
-    fn negated(self) -> Option<Piece> {
+    fn negated(self) -> Option<LinearPiece> {
         let (value, slope) = (self.value.checked_neg()?, self.slope.checked_neg()?);
-        Some(Piece { value, slope, ..self })
+        Some(LinearPiece { value, slope, ..self })
     }
 }
 
 impl Expr {
     /// The piece that begins at a value of a symbol where all others are zero; `None` where a
     /// divisor is zero or a number leaves `i64`.
-    pub fn piece(&self, symbol: SymbolId, at: i64) -> Option<Piece> {
-        let mut sum = Piece::constant(self.constant);
+    pub fn piece(&self, symbol: SymbolId, at: i64) -> Option<LinearPiece> {
+        let mut sum = LinearPiece::constant(self.constant);
         for term in self.terms() {
-            let mut product = Piece::constant(term.coefficient());
+            let mut product = LinearPiece::constant(term.coefficient());
             for atom in term.factors() {
                 product = product.times(atom.piece(symbol, at)?, at)?;
             }
@@ -96,12 +96,12 @@ impl Expr {
 }
 
 impl Atom {
-    fn piece(&self, symbol: SymbolId, at: i64) -> Option<Piece> {
+    fn piece(&self, symbol: SymbolId, at: i64) -> Option<LinearPiece> {
         let (a, b) = match self {
             Atom::Symbol(own) if *own == symbol => {
-                return Some(Piece { value: at, slope: 1, until: i64::MAX });
+                return Some(LinearPiece { value: at, slope: 1, until: i64::MAX });
             }
-            Atom::Symbol(_) => return Some(Piece::constant(0)),
+            Atom::Symbol(_) => return Some(LinearPiece::constant(0)),
             Atom::FloorDiv(a, b) | Atom::Mod(a, b) | Atom::Min(a, b) | Atom::Max(a, b) => {
                 (a.piece(symbol, at)?, b.piece(symbol, at)?)
             }
@@ -115,14 +115,14 @@ impl Atom {
                     Atom::FloorDiv(..) => floor_div_saturating(a.value, b.value),
                     _ => modulo_of_constants(a.value, b.value),
                 };
-                Some(Piece::point(value, at))
+                Some(LinearPiece::point(value, at))
             }
             _ => {
-                let a = Piece { until: a.until.min(b.until), ..a };
+                let a = LinearPiece { until: a.until.min(b.until), ..a };
                 let quotient = a.divided(b.value, at);
                 match self {
                     Atom::FloorDiv(..) => Some(quotient),
-                    _ => a.plus(quotient.times(Piece::constant(b.value.checked_neg()?), at)?),
+                    _ => a.plus(quotient.times(LinearPiece::constant(b.value.checked_neg()?), at)?),
                 }
             }
         }
