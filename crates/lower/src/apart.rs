@@ -229,6 +229,22 @@ impl Alone {
     }
 }
 
+/// What came of some values being apart.
+struct Trial {
+    cycles: f64,
+    /// Of the kernel of a sum or of statements of its own that takes most: its instructions.
+    alone: f64,
+}
+
+impl Trial {
+    fn add(&mut self, cost: &Cost, is_heavy: bool) {
+        self.cycles += cost.cycles();
+        if is_heavy {
+            self.alone = self.alone.max(cost.instructions);
+        }
+    }
+}
+
 struct Search<'a> {
     target: &'a Target,
     options: &'a LowerOptions,
@@ -261,17 +277,22 @@ impl Search<'_> {
         let last = self.trials.saturating_sub(TRIALS);
         let all: Vec<usize> = (0..alone.inside.len()).collect();
         let together = RUN + together.cycles();
+        let worth = if self.options.doubts_fusion { 0.0 } else { SAVED * together };
         let mut best: (f64, Vec<usize>) = (together, Vec::new());
         let mut tried = BTreeSet::from([Vec::new()]);
         let mut next = vec![all.clone()];
         next.extend(all.iter().map(|&place| vec![place]));
-        // From the best so far to what differs from it by one value, until nothing is better.
+        // From the best so far to what differs from it by one value, until nothing is better. What
+        // takes most of the kernel, and as long all by itself, is not its values' fault.
         loop {
             let before = best.1.clone();
             for places in next {
                 if self.trials > last && tried.insert(places.clone()) {
                     self.trials -= 1;
-                    let cycles = self.cycles(alone, &places, best.0)?;
+                    let Trial { cycles, alone: heaviest } = self.trial(alone, &places, best.0)?;
+                    if places.len() == all.len() && heaviest > together - worth {
+                        return Ok(Vec::new());
+                    }
                     if cycles < best.0 || cycles <= best.0 && places.len() < best.1.len() {
                         best = (cycles, places);
                     }
@@ -282,35 +303,38 @@ impl Search<'_> {
             }
             next = all.iter().map(|&place| without_or_with(&best.1, place)).collect();
         }
-        let worth = if self.options.doubts_fusion { 0.0 } else { SAVED * together };
         let saves = together - best.0 > worth;
         Ok(if saves { best.1 } else { Vec::new() })
     }
 
-    /// Cycles that the kernels of some nodes should take with the values at these places apart;
-    /// infinite as soon as they are more than `most`.
-    fn cycles(&mut self, alone: &Alone, places: &[usize], most: f64) -> base::Result<f64> {
+    /// What the kernels of some nodes should take with the values at these places apart; infinite
+    /// as soon as that is more than `most`.
+    fn trial(&mut self, alone: &Alone, places: &[usize], most: f64) -> base::Result<Trial> {
         let Alone { function, users, inside } = alone;
         let mut apart = IdSet::new();
         places.iter().for_each(|&place| _ = apart.insert(inside[place]));
         let fusion = Fusion { wanted: true, once: false, target: self.target, apart: &apart };
         let grouping = form(function, fusion);
-        let mut cycles = grouping.groups.len() as f64 * RUN;
+        let mut trial = Trial { cycles: grouping.groups.len() as f64 * RUN, alone: 0.0 };
         let mut unknown = Vec::new();
         for group in grouping.groups.values() {
             let (naive, _) = naive::build(function, &grouping, users, group, "kernel");
+            let is_heavy = group.stages.iter().any(|stage| {
+                let class = class_of_node(function, stage.node);
+                class == Class::Statements || class.is_sum()
+            });
             match self.store.find(&naive.kernel) {
-                Some(stored) => cycles += stored.made.cost.cycles(),
-                None => unknown.push(naive),
+                Some(stored) => trial.add(&stored.made.cost, is_heavy),
+                None => unknown.push((naive, is_heavy)),
             }
         }
-        for naive in unknown {
-            if cycles > most {
-                return Ok(f64::INFINITY);
+        for (naive, is_heavy) in unknown {
+            if trial.cycles > most {
+                return Ok(Trial { cycles: f64::INFINITY, ..trial });
             }
-            cycles += self.cost(naive)?.cycles();
+            trial.add(&self.cost(naive)?, is_heavy);
         }
-        Ok(cycles)
+        Ok(trial)
     }
 
     /// What a kernel should take, which is made unless it has been.

@@ -322,10 +322,24 @@ impl<'a> Tester<'a> {
     /// unordered only if `free_reductions` is set. Each unordered pair comes once, an access with
     /// itself too.
     pub(crate) fn ordered_pairs(&self, free_reductions: bool) -> Vec<(usize, usize)> {
+        let all = 0..self.accesses.len();
+        self.ordered_pairs_between(all.clone(), all, free_reductions)
+    }
+
+    /// As [`ordered_pairs`](Self::ordered_pairs), of those whose earlier access is among the first
+    /// and whose later one is among the second.
+    pub(crate) fn ordered_pairs_between(
+        &self,
+        firsts: Range<usize>,
+        seconds: Range<usize>,
+        free_reductions: bool,
+    ) -> Vec<(usize, usize)> {
         let mut pairs = Vec::new();
-        for (first, a) in self.accesses.iter().enumerate() {
-            let (writes, places) = (a.effect.writes(), self.places(first));
-            for (second, b) in self.accesses.iter().enumerate().skip(first) {
+        for first in firsts {
+            let (a, places) = (&self.accesses[first], self.places(first));
+            let writes = a.effect.writes();
+            for second in seconds.start.max(first)..seconds.end {
+                let b = &self.accesses[second];
                 let touches = a.buffer == b.buffer && (writes || b.effect.writes());
                 if touches
                     && !are_apart(places, self.places(second))

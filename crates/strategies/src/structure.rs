@@ -351,22 +351,7 @@ impl Access {
             let block = jump.filter(|block| *block < count);
             return Some(Motion::Steady { stride, block });
         }
-        let at = |value: i64| {
-            let of = |symbol: SymbolId| Some(if symbol == variable { value } else { 0 });
-            place.evaluate(&of)
-        };
-        let mut places = Vec::new();
-        for value in 0..count {
-            places.push(at(value)?);
-        }
-        let steps: Vec<i64> = places.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        let stride = *steps.first()?;
-        let Some(block) = steps.iter().position(|step| *step != stride) else {
-            return Some(Motion::Steady { stride, block: None });
-        };
-        let block = block as i64 + 1;
-        let regular = (1..).zip(&steps).all(|(at, step)| at % block == 0 || *step == stride);
-        regular.then_some(Motion::Steady { stride, block: Some(block) })
+        walked(&place, variable, count)
     }
 }
 
@@ -399,6 +384,32 @@ fn steps(place: &Expr, variable: SymbolId) -> Option<(i64, Option<i64>)> {
         jump = Some((n, known.checked_add(more)?));
     }
     Some((stride, jump.filter(|(_, more)| *more != 0).map(|(n, _)| n)))
+}
+
+/// How a place moves with so many first values of a variable, all others being zero; none where
+/// that is not regular.
+fn walked(place: &Expr, variable: SymbolId, count: i64) -> Option<Motion> {
+    let (mut stride, mut block) = (None, None);
+    // Takes equal steps; those that differ from the first one stand alone, behind whole blocks.
+    let mut take = |step: i64, first: i64, last: i64| {
+        if first > last || step == *stride.get_or_insert(step) {
+            return Some(());
+        }
+        let block = *block.get_or_insert(first);
+        (first == last && first % block == 0).then_some(())
+    };
+    let (mut at, mut piece) = (0, place.piece(variable, 0)?);
+    while at < count - 1 {
+        let last = (piece.until - 1).min(count - 1);
+        take(piece.slope, at + 1, last)?;
+        let ends = piece.value.checked_add(piece.slope.checked_mul(last - at)?)?;
+        (at, piece) = match last == count - 1 {
+            true => break,
+            false => (last + 1, place.piece(variable, last + 1)?),
+        };
+        take(piece.value.checked_sub(ends)?, at, at)?;
+    }
+    Some(Motion::Steady { stride: stride?, block })
 }
 
 /// Symbols that conditions in a block depend on.

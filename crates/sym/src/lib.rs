@@ -17,6 +17,7 @@ mod arith;
 mod divide;
 mod expr;
 mod memo;
+mod piece;
 mod prove;
 mod query;
 mod range;
@@ -33,6 +34,7 @@ mod properties;
 
 pub use expr::{Atom, Expr, SymbolId, Term};
 pub use memo::Memo;
+pub use piece::LinearPiece;
 pub use prove::{proves_less_equal, proves_less_than};
 pub use range::Range;
 pub use symbol::Symbol;

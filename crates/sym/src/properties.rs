@@ -194,6 +194,29 @@ proptest! {
     }
 
     #[test]
+    fn pieces_are_what_is_met_one_by_one(tree in tree(), symbol in 0..5usize, from in -9..9i64) {
+        let expr = tree.build();
+        let value = |at: i64| {
+            let mut values = [0; 5];
+            values[symbol] = at;
+            tree.evaluate(&values)?;
+            value_of(&expr, &values)
+        };
+        let mut at = from;
+        while at < from + 64 {
+            let Some(piece) = expr.piece(SymbolId::new(symbol), at) else { break };
+            prop_assert!(piece.until > at, "{:?}", expr);
+            for later in at..piece.until.min(from + 64) {
+                let found = piece.value + piece.slope * (later - at);
+                let expected = value(later);
+                prop_assert!(expected.is_none_or(|it| it == i128::from(found)),
+                    "{:?} at {}, by {:?}", expr, later, piece);
+            }
+            at = piece.until;
+        }
+    }
+
+    #[test]
     fn what_is_simple_stays(tree in tree()) {
         let simplified = tree.build().simplify(&ranges);
         for expr in [tree.build(), simplified] {

@@ -60,14 +60,10 @@ fn check_order(state: &State, found: &Loop, target: &str, at: usize) -> Outcome 
     let kernel = &state.kernel;
     let ranges = SymbolRanges::of(kernel);
     let tester = Tester::of_loop(kernel, &ranges, found, &state.shifted);
-    // An access of the second part stands at or behind statement `at` of the loop's body.
-    let is_second = |index: usize| tester.accesses[index].position >= at;
-    for (a, b) in tester.ordered_pairs(true) {
-        if is_second(a) == is_second(b) {
-            continue;
-        }
-        let (early, late) = if is_second(a) { (a, b) } else { (b, a) };
-        if tester.may_conflict_across(early, late, found.variable, &[]) {
+    // Accesses are in the order of statements; those of the second part begin here.
+    let second = tester.accesses.partition_point(|access| access.position < at);
+    for (a, b) in tester.ordered_pairs_between(0..second, second..tester.accesses.len(), true) {
+        if tester.may_conflict_across(b, a, found.variable, &[]) {
             let buffer = &kernel.buffers[tester.accesses[a].buffer].name;
             let message =
                 format!("a later iteration's first part touches `{buffer}` after the second part");

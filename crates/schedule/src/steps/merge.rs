@@ -65,13 +65,9 @@ fn check_order(
 ) -> Outcome {
     let kernel = &state.kernel;
     let tester = Tester::of_loop(kernel, ranges, merged, &state.shifted);
-    let is_second = |index: usize| tester.accesses[index].position >= count;
-    for (a, b) in tester.ordered_pairs(true) {
-        if is_second(a) == is_second(b) {
-            continue;
-        }
-        let (early, late) = if is_second(a) { (a, b) } else { (b, a) };
-        if tester.may_conflict_across(early, late, merged.variable, &[]) {
+    let second = tester.accesses.partition_point(|access| access.position < count);
+    for (a, b) in tester.ordered_pairs_between(0..second, second..tester.accesses.len(), true) {
+        if tester.may_conflict_across(b, a, merged.variable, &[]) {
             let buffer = &kernel.buffers[tester.accesses[a].buffer].name;
             let message = format!(
                 "an iteration would touch `{buffer}` before a later one of the first loop does"

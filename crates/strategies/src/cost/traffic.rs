@@ -8,6 +8,7 @@
 
 use backend::{Level, Machine, Target};
 use loops::BufferId;
+use rustc_hash::{FxHashMap, FxHashSet};
 use smallvec::SmallVec;
 
 /// Bytes side by side from which on the processor reads ahead as well as it can.
@@ -152,7 +153,7 @@ pub(super) struct Traffic {
     /// What the kernel touches.
     kernel: Touched,
     /// Digests of what has been added.
-    known: Vec<(BufferId, bool, u64)>,
+    known: FxHashSet<(BufferId, bool, u64)>,
 }
 
 impl Traffic {
@@ -165,10 +166,9 @@ impl Traffic {
         steps: &[Step],
     ) {
         // What is asked for again at once is there.
-        if self.known.contains(&(buffer, writes, digest)) {
+        if !self.known.insert((buffer, writes, digest)) {
             return;
         }
-        self.known.push((buffer, writes, digest));
         let line = machine.line_bytes as f64;
         let bytes = |met: &Met| met.bytes(element, line).min(whole.max(line));
         let met: Vec<Met> = (0..=steps.len()).map(|depth| Met::by(&steps[depth..])).collect();
@@ -202,38 +202,46 @@ impl Traffic {
     pub(super) fn cycles(&self, target: &Target) -> [f64; 2] {
         let machine = &target.machine;
         let streamed = machine.stream_bytes_per_ns / machine.cycles_per_ns;
+        let touched = self.touched();
         let levels = [
-            (&machine.l1, &machine.l2),
-            (&machine.l2, &machine.l3),
-            (&machine.l3, &machine.memory),
+            (Keeping::of(self, &machine.l1, &touched), &machine.l2),
+            (Keeping::of(self, &machine.l2, &touched), &machine.l3),
+            (Keeping::of(self, &machine.l3, &touched), &machine.memory),
         ];
         let [mut total, mut ahead] = [0.0; 2];
         let line = machine.line_bytes as f64;
-        for record in &self.records {
+        for (at, record) in self.records.iter().enumerate() {
             let mut streams = record.run >= STREAM;
-            let mut number = 0;
-            let cycles = levels.map(|(keeps, from)| {
+            let (mut sum, mut most) = (0.0, 0.0f64);
+            let mut brought = [(0.0, false); 3];
+            for (number, (keeping, _)) in levels.iter().enumerate() {
                 let crowd = record.crowd.get(number).map(|crowd| &crowd[..]);
-                number += 1;
-                let Brought { bytes, covers, again } = self.brought(record, keeps, crowd);
+                let Brought { bytes, covers, again } = self.brought(at, keeping, crowd);
                 streams |= covers && record.whole >= STREAM;
-                (bytes, from, again)
-            });
-            let cycles = cycles.into_iter().enumerate().map(|(number, (bytes, from, again))| {
+                brought[number] = (bytes, again);
+            }
+            for (number, ((bytes, again), (_, from))) in
+                brought.into_iter().zip(&levels).enumerate()
+            {
                 let reads = if number == 2 && streams { streamed } else { from.reads };
-                bytes
+                let own = bytes
                     / match record.writes {
                         true if again => line / machine.line_driven_out,
                         true => from.writes.min(reads),
                         false => reads,
-                    }
-            });
-            let (sum, most) =
-                cycles.fold((0.0, 0.0), |(sum, most): (f64, f64), own| (sum + own, most.max(own)));
+                    };
+                sum += own;
+                most = most.max(own);
+            }
             total += sum;
             ahead += if streams { most } else { sum };
         }
         [total, ahead]
+    }
+
+    /// Bytes that the kernel touches, and one turn of each loop.
+    fn touched(&self) -> (f64, Vec<f64>) {
+        (self.kernel.bytes(), self.turns.iter().map(Touched::bytes).collect())
     }
 
     /// Bytes of all buffers that are written, or read.
@@ -244,34 +252,56 @@ impl Traffic {
 
     /// What an access brings to a level, on whose sets so many lines fall, in a run of the kernel:
     /// its share of what all accesses bring that meet the same buffer in the same turns.
-    fn brought(&self, record: &Record, level: &Level, crowd: Option<&[f64]>) -> Brought {
+    fn brought(&self, at: usize, keeping: &Keeping<'_>, crowd: Option<&[f64]>) -> Brought {
+        let (record, level) = (&self.records[at], keeping.level);
         let fits = |depth: usize| crowd.is_none_or(|crowd| crowd[depth] <= level.ways());
-        if level.keeps(self.kernel.bytes()) && fits(0) {
+        if keeping.kernel && fits(0) {
             return Brought::default();
         }
         let mut bytes = record.footprint[record.path.len()];
         let mut again = false;
         for (depth, number) in record.path.iter().enumerate().rev() {
             let each = bytes * record.turns[depth];
-            let keeps = level.keeps(self.turns[*number].bytes());
+            let keeps = keeping.turns[*number];
             let crowded = keeps && !fits(depth + 1) && each > record.footprint[depth];
             again |= crowded;
             bytes = if keeps && !crowded { record.footprint[depth] } else { each };
         }
-        let alone = Brought { bytes, covers: false, again };
-        let Some(turn) = self.shared(record, level).filter(|_| !again) else { return alone };
-        let beside = |other: &&Record| {
-            (other.buffer, other.writes) == (record.buffer, record.writes)
-                && self.shared(other, level) == Some(turn)
-        };
-        let all: f64 = self.records.iter().filter(beside).map(|other| other.footprint[0]).sum();
+        let all = keeping.beside[at].filter(|_| !again);
+        let Some(all) = all else { return Brought { bytes, covers: false, again } };
         let share = (record.whole / all).min(1.0);
         Brought { bytes: bytes * share, covers: all >= record.whole, again }
     }
+}
 
-    /// The outermost loop around an access of which a level keeps what a turn touches.
-    fn shared(&self, record: &Record, level: &Level) -> Option<usize> {
-        record.path.iter().copied().find(|number| level.keeps(self.turns[*number].bytes()))
+/// What a level keeps of the accesses of a kernel.
+struct Keeping<'a> {
+    level: &'a Level,
+    /// Whether it keeps what the kernel touches.
+    kernel: bool,
+    /// Whether it keeps what a turn touches, of each loop.
+    turns: Vec<bool>,
+    /// Of each access in a loop of which it keeps what a turn touches: the bytes of all accesses
+    /// that meet the same buffer in the turns of the outermost such loop.
+    beside: Vec<Option<f64>>,
+}
+
+impl<'a> Keeping<'a> {
+    fn of(traffic: &Traffic, level: &'a Level, (kernel, turns): &(f64, Vec<f64>)) -> Keeping<'a> {
+        let turns: Vec<bool> = turns.iter().map(|bytes| level.keeps(*bytes)).collect();
+        let shared = |record: &Record| {
+            let turn = record.path.iter().copied().find(|number| turns[*number])?;
+            Some((record.buffer, record.writes, turn))
+        };
+        let shared: Vec<_> = traffic.records.iter().map(shared).collect();
+        let mut all: FxHashMap<_, f64> = FxHashMap::default();
+        for (record, key) in traffic.records.iter().zip(&shared) {
+            if let Some(key) = *key {
+                *all.entry(key).or_default() += record.footprint[0];
+            }
+        }
+        let beside = shared.iter().map(|key| Some(all[key.as_ref()?])).collect();
+        Keeping { level, kernel: level.keeps(*kernel), turns, beside }
     }
 }
 
