@@ -7,8 +7,10 @@
 //! the loads of a few lines. So each vector asks for the line a page further on.
 
 use backend::Target;
-use loops::{Access as Use, BufferId, Scope};
+use loops::visit::own_references;
+use loops::{Access as Use, BufferId, Kernel, LoopKind, Scope, Stmt};
 use schedule::{Schedule, ScheduleStep};
+use sym::SymbolId;
 
 use crate::given::Given;
 use crate::structure::Motion;
@@ -16,8 +18,8 @@ use crate::structure::Motion;
 /// Bytes of a page.
 const PAGE: u32 = 4096;
 
-/// Turns of a nest for each term that it reads, from which on terms are met from a cache.
-const MOST_MET: i64 = 8;
+/// How often loops may come by what they read, from which on it is met from a cache.
+const MOST_MET: i64 = 4;
 
 /// Prefetches the operands that are such streams, in a kernel whose loops are as they stay.
 pub(super) fn streams(schedule: &mut Schedule, given: &Given<'_>, target: &Target) {
@@ -38,7 +40,7 @@ pub(super) fn streams(schedule: &mut Schedule, given: &Given<'_>, target: &Targe
                 && buffer.scope == Scope::Parameter(Use::Read)
                 && bytes as u64 > target.machine.l2.bytes
                 && terms >= elements
-                && turns <= MOST_MET * terms;
+                && times_met(schedule.kernel(), &buffer.name) <= MOST_MET;
             let holds_terms = buffer.dtype.bits() <= 8 && turns >= 2 * terms;
             takes_long |= is_stream && (terms >= 2 * elements || holds_terms);
             if is_stream && !found.contains(&access.buffer) {
@@ -58,5 +60,44 @@ pub(super) fn streams(schedule: &mut Schedule, given: &Given<'_>, target: &Targe
             // Where no vector is loaded of it, nothing is asked for.
             _ = schedule.prefetch(&buffer, PAGE);
         }
+    }
+}
+
+/// How often the loops of a kernel that are run turn by turn meet an element of a buffer: by those
+/// with which no index moves. What is written out meets it in a register.
+fn times_met(kernel: &Kernel, buffer: &str) -> i64 {
+    let mut most = 0;
+    let named = kernel.buffers.iter().find(|(_, own)| own.name == buffer);
+    if let Some((id, _)) = named {
+        each_met(kernel, &kernel.body, id, &mut Vec::new(), &mut most);
+    }
+    most
+}
+
+/// The most that is met so in a block, inside of these loops and their weights.
+fn each_met(
+    kernel: &Kernel,
+    block: &[Stmt],
+    id: BufferId,
+    around: &mut Vec<(SymbolId, i64)>,
+    most: &mut i64,
+) {
+    for stmt in block {
+        own_references(stmt, &mut |reference| {
+            if reference.buffer == id {
+                let moves = |by: SymbolId| reference.index.iter().any(|index| index.contains(by));
+                let still = around.iter().filter(|(by, _)| !moves(*by));
+                *most = still.map(|(_, turns)| turns).product::<i64>().max(*most);
+            }
+        });
+        let turning = match stmt {
+            Stmt::For(found) if matches!(found.kind, LoopKind::Serial | LoopKind::Parallel) => {
+                Some((found.variable, kernel.weight(&found.extent)))
+            }
+            _ => None,
+        };
+        around.extend(turning);
+        stmt.blocks().for_each(|inner| each_met(kernel, inner, id, around, most));
+        around.truncate(around.len() - usize::from(turning.is_some()));
     }
 }

@@ -35,7 +35,7 @@ const MOST_KNOWN: i64 = 12;
 const WRITTEN_OUT: i64 = 32;
 
 /// Rows that share what they have in common well enough: each of more would save a tenth of that.
-const FEW_ROWS: i64 = 4;
+const FEW_ROWS: i64 = 8;
 
 /// Loops that one is cut in at most so that conditions hold throughout or not at all.
 const MOST_PARTS: usize = 2;
