@@ -9,10 +9,10 @@
 //!   extents; a `Vector` body holds no loops but `Unroll` and `Instruction`.
 //! - The iterations of such a loop do not all store to one element (what else they may not do to
 //!   each other, the evaluator checks).
-//! - Every access to a buffer provably lies within it along axes of constant extent, given the loops
-//!   around it and the conditions in force. [`verify_bounds`] demands the same along axes of free
-//!   extent. That need not be provable of a naive kernel: what it knows of its symbols does not say
-//!   which of two extents is the smaller one, or how data are bounded.
+//! - Along axes of constant extent every access to a buffer provably lies within it, given the
+//!   loops around it and the conditions in force. [`verify_bounds`] demands the same along axes of
+//!   free extent. That need not be provable of a naive kernel: what it knows of its symbols does
+//!   not say which of two extents is the smaller one, or how data are bounded.
 //!
 //! What is broken is shown in the kernel's listing, below the statement at fault.
 
