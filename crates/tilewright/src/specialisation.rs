@@ -288,21 +288,20 @@ impl LoweredFunction {
         LoweredFunction::of(request, (module, function), outputs, Free::Anything)
     }
 
-    /// Lowers the function for values of its symbols within ranges; the types of its results.
+    /// Lowers the function for values of its symbols within ranges.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub(crate) fn within(
-        request: Request<'_>,
-        ranges: &Ranges,
-    ) -> Result<(LoweredFunction, Vec<TensorType>)> {
-        let outputs = request.function.results().iter();
-        let outputs =
-            outputs.filter_map(|&it| request.function.ty(it).as_tensor().cloned()).collect();
-        let Scoped { module, function } = Scoped::within(&request, ranges)?;
+    pub(crate) fn within(request: Request<'_>, ranges: &Ranges) -> Result<LoweredFunction> {
+        let scoped = Scoped::within(&request, ranges)?;
+        LoweredFunction::of_scoped(request, scoped)
+    }
+
+    /// Lowers what is decided for a scope, for all values in it.
+    fn of_scoped(request: Request<'_>, scoped: Scoped) -> Result<LoweredFunction> {
+        let Scoped { module, function } = scoped;
         let types = constant_types(&function);
-        let made = LoweredFunction::of(request, (module, function), types, Free::WithinScope)?;
-        Ok((made, outputs))
+        LoweredFunction::of(request, (module, function), types, Free::WithinScope)
     }
 
     fn of(
@@ -370,12 +369,12 @@ impl Scopes {
         if let Some((_, known)) = self.0.iter().find(is_for) {
             return known.clone();
         }
-        let scope = Scoped::around(&request).map_err(first)?.0;
+        let (scope, scoped) = Scoped::around(&request).map_err(first)?;
         let lower::ExtentScope { ranges, checks } = scope;
         if ranges.values().all(|range| range.as_constant().is_some()) {
             return Err("sums over other extents are taken in another order".to_owned());
         }
-        let made = ScopedFunction::new(request, &ranges, checks).map(Arc::new);
+        let made = ScopedFunction::new(request, scoped, &ranges, checks).map(Arc::new);
         let made = made.map_err(first);
         if self.0.len() == MOST_SCOPES {
             _ = self.0.remove(0);
@@ -402,12 +401,16 @@ impl ScopedFunction {
     /// As [`Specialisation::new`]; a kernel that may leave its memory, for all that is known.
     fn new(
         request: Request<'_>,
+        scoped: Scoped,
         ranges: &Ranges,
         mut checks: Vec<(Expr, Expr)>,
     ) -> Result<ScopedFunction> {
         let (target, options) = (request.target, request.options);
         let usual = usual(request.symbols, ranges);
-        let (made, outputs) = LoweredFunction::within(request, ranges)?;
+        let outputs = request.function.results().iter();
+        let outputs =
+            outputs.filter_map(|&it| request.function.ty(it).as_tensor().cloned()).collect();
+        let made = LoweredFunction::of_scoped(request, scoped)?;
         let (module, lowered) = (&made.module, &made.lowered);
         for id in made.program().kernels() {
             loops::verify(&module.kernels[id])?;

@@ -352,7 +352,7 @@ impl Loader {
             let made = || {
                 let request = origin.request(function, &offsets);
                 let request = Request { symbols: &expected, ..request };
-                Ok(LoweredFunction::within(request, &its)?.0)
+                LoweredFunction::within(request, &its)
             };
             origin.same(made, &own)
         });
