@@ -1,8 +1,9 @@
 //! Machine code of kernels to a program that can be run.
 //!
 //! Here the back end vouches for its code: what it compiled from a kernel touches its parameters'
-//! elements and its scratch memory, nothing else, as `loops::verify` proves of the kernel; and
-//! every argument is checked to be as large as the parameter.
+//! elements and its scratch memory, nothing else, as `loops::verify` proves of the kernel along
+//! axes of constant extent, and `loops::verify_bounds` along free ones of schedules; and every
+//! argument is checked to be as large as the parameter.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

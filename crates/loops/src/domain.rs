@@ -282,7 +282,7 @@ impl Ranges {
         let by_ends = |index: &Expr, extent: &Expr| {
             self.prove_not_negative(index) && self.prove_not_negative(&(extent.clone() - index - 1))
         };
-        // A quotient by what is no constant is as far from its end as what is divided.
+        // Ends say little of a quotient by a symbol; what is divided says as much.
         let by_dividend = || match index.as_atom() {
             Some(Atom::FloorDiv(dividend, divisor)) => {
                 self.prove_not_negative(&(divisor.as_ref().clone() - 1))

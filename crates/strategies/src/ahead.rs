@@ -87,7 +87,8 @@ fn each_met(
             if reference.buffer == id {
                 let moves = |by: SymbolId| reference.index.iter().any(|index| index.contains(by));
                 let still = around.iter().filter(|(by, _)| !moves(*by));
-                *most = still.map(|(_, turns)| turns).product::<i64>().max(*most);
+                let met = still.fold(1, |met: i64, (_, turns)| met.saturating_mul(*turns));
+                *most = met.max(*most);
             }
         });
         let turning = match stmt {

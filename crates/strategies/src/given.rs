@@ -43,8 +43,7 @@ impl<'a> Given<'a> {
         }
         let kernel = &naive.kernel;
         let is_free = |symbol: &KernelSymbol| matches!(symbol.kind, SymbolKind::Shape { .. });
-        let stays_within =
-            kernel.symbols.values().any(is_free) && loops::verify_bounds(kernel).is_ok();
+        let stays_within = kernel.symbols.values().any(is_free) && verify_bounds(kernel).is_ok();
         Given { naive, nests, start, stays_within }
     }
 

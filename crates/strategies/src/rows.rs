@@ -34,7 +34,8 @@ const MOST_KNOWN: i64 = 12;
 /// written out.
 const WRITTEN_OUT: i64 = 32;
 
-/// Rows that share what they have in common well enough: each of more would save a tenth of that.
+/// Rows that share what they have in common well enough: twice as many would save a sixteenth of
+/// what a row alone takes for that.
 const FEW_ROWS: i64 = 8;
 
 /// Loops that one is cut in at most so that conditions hold throughout or not at all.

@@ -39,6 +39,7 @@ fn numbered(text: &str) -> String {
     text.replace("NUMBERS192", &numbers(192))
 }
 
+/// The code of such a text.
 fn executable(text: &str, options: &Options) -> Executable {
     compiled(&model(&numbered(text)), options.clone())
 }
