@@ -77,7 +77,51 @@ pub(super) fn choose(
     target: &Target,
     point: &Point,
 ) -> Result<Choice, Refused> {
-    let mut best: Option<(f64, Choice)> = None;
+    let pairs = pairs(problem, kernel, target, point);
+    let found = cheapest(&pairs).and_then(|at| pairs.into_iter().nth(at));
+    found.map(|(_, choice)| choice).ok_or_else(|| match point.choices.is_empty() {
+        true => "no axis is contiguous in an operand".into(),
+        false => "its axes cannot be cut so".into(),
+    })
+}
+
+/// Points of pairs of axes other than the one that is chosen, which should take less than so many
+/// cycles, best first.
+pub(super) fn rivals(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    (sketch, than): (&str, f64),
+) -> Vec<Point> {
+    let mut pairs = pairs(problem, kernel, target, &Point::of(sketch));
+    if let Some(chosen) = cheapest(&pairs) {
+        pairs.remove(chosen);
+    }
+    pairs.retain(|(cycles, _)| *cycles < than);
+    pairs.sort_by(|(one, _), (two, _)| one.total_cmp(two));
+    let of = |(_, choice): (f64, Choice)| pair_point(problem, sketch, choice.vector, choice.row);
+    pairs.into_iter().map(of).collect()
+}
+
+/// Of several pairs of axes the first of those that take least, or hardly more.
+fn cheapest(pairs: &[(f64, Choice)]) -> Option<usize> {
+    let mut best: Option<(f64, usize)> = None;
+    for (at, (cycles, _)) in pairs.iter().enumerate() {
+        if best.is_none_or(|(least, _)| *cycles < least * 0.99) {
+            best = Some((*cycles, at));
+        }
+    }
+    best.map(|(_, at)| at)
+}
+
+/// Each pair of axes that a point allows, with its best tile and the cycles that it should take.
+fn pairs(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    point: &Point,
+) -> Vec<(f64, Choice)> {
+    let mut found = Vec::new();
     for vector in (0..problem.axes.len()).rev() {
         if !point.allows_name(ALONG, &problem.axes[vector].last.name) {
             continue;
@@ -101,17 +145,18 @@ pub(super) fn choose(
                     rows.iter().flatten().map(|&row| short(row, ROWS_OF_MANY)).fold(1.0, f64::max)
                 }
             };
-            let cost = (cost + storing) * short_rows * short(vector, choice.width);
-            if best.as_ref().is_none_or(|(least, _)| cost < least * 0.99) {
-                best = Some((cost, choice));
-            }
+            let cycles = (cost + storing) * short_rows * short(vector, choice.width);
+            found.push((cycles, choice));
         }
     }
-    let found = best.map(|(_, choice)| choice);
-    found.ok_or_else(|| match point.choices.is_empty() {
-        true => "no axis is contiguous in an operand".into(),
-        false => "its axes cannot be cut so".into(),
-    })
+    found
+}
+
+/// The point of a pair of axes.
+fn pair_point(problem: &Problem, sketch: &str, vector: usize, row: Option<usize>) -> Point {
+    Point::of(sketch)
+        .with_name(ALONG, &problem.axes[vector].last.name)
+        .with_name(ROWS_ALONG, name_of(problem, row))
 }
 
 /// Rows of a tile where there are many.
@@ -158,9 +203,7 @@ pub(super) fn points_of(
         let storing = cost_of_stores(problem, vector);
         for row in rows_for(problem, vector) {
             let axes = Axes { vector, row, along: &along };
-            let pair = Point::of(sketch)
-                .with_name(ALONG, &problem.axes[vector].last.name)
-                .with_name(ROWS_ALONG, name_of(problem, row));
+            let pair = pair_point(problem, sketch, vector, row);
             let extent = row.map_or(1, |row| problem.axes[row].last.extent);
             let registers = i64::from(target.vector_registers);
             for vectors in 1..=6 {

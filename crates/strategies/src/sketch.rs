@@ -57,23 +57,39 @@ struct Sketch {
     choices: &'static [&'static str],
     /// Points that may be worth trying besides its default.
     points: fn(&Given<'_>, &Target) -> Vec<Point>,
+    /// Points that should take less than so many cycles by what the sketch knows without emitting
+    /// them, best first, without its default.
+    rivals: fn(&Given<'_>, &Target, f64) -> Vec<Point>,
+}
+
+/// A sketch that leaves no choice.
+const fn fixed(
+    name: &'static str,
+    emit: fn(&mut Schedule, &Given<'_>, &Point, &Target) -> Result<String, Refused>,
+) -> Sketch {
+    Sketch { name, emit, choices: &[], points: |_, _| Vec::new(), rivals: |_, _, _| Vec::new() }
 }
 
 /// Sketches in the order in which they are tried. [`plain`] stands behind them: it always fits.
 const SKETCHES: [Sketch; 6] = [
-    Sketch { name: tile::NAME, emit: tile::apply, choices: tile::CHOICES, points: tile::points },
-    Sketch { name: "blocks", emit: blocks::apply, choices: &[], points: no_points },
-    Sketch { name: dots::NAME, emit: dots::apply, choices: dots::CHOICES, points: dots::points },
-    Sketch { name: "rows", emit: rows::apply, choices: &[], points: no_points },
-    Sketch { name: "across", emit: across::apply, choices: &[], points: no_points },
-    Sketch { name: "map", emit: map::apply, choices: &[], points: no_points },
+    Sketch {
+        choices: tile::CHOICES,
+        points: tile::points,
+        rivals: tile::rivals,
+        ..fixed(tile::NAME, tile::apply)
+    },
+    fixed("blocks", blocks::apply),
+    Sketch { choices: dots::CHOICES, points: dots::points, ..fixed(dots::NAME, dots::apply) },
+    fixed("rows", rows::apply),
+    fixed("across", across::apply),
+    fixed("map", map::apply),
 ];
 
 /// The one for statements of another form.
 const STATEMENTS: [Sketch; 3] = [
-    Sketch { name: "lines", emit: lines::apply, choices: &[], points: no_points },
-    Sketch { name: "across", emit: across::apply, choices: &[], points: no_points },
-    Sketch { name: inner::NAME, emit: inner::apply, choices: &[], points: no_points },
+    fixed("lines", lines::apply),
+    fixed("across", across::apply),
+    fixed(inner::NAME, inner::apply),
 ];
 
 /// The name of what always fits.
@@ -82,15 +98,17 @@ const PLAIN: &str = "plain";
 /// How many times what it takes at least a kernel may cost before other sketches are tried.
 const NEAR: f64 = 2.0;
 
+/// A point is tried beside its sketch's default if its estimate is such a part of what that takes.
+const PROMISING: f64 = 0.5;
+
+/// Points that are tried at most beside a sketch's default.
+const MOST_RIVALS: usize = 2;
+
 /// Cycles that nothing else is tried to save.
 pub const LITTLE: f64 = 4000.0;
 
 /// How much dearer a kernel counts whose turns no two workers can share.
 const UNSHARED: f64 = 1.25;
-
-fn no_points(_given: &Given<'_>, _target: &Target) -> Vec<Point> {
-    Vec::new()
-}
 
 /// Schedules a naive kernel for a target.
 ///
@@ -106,16 +124,22 @@ pub fn schedule(
     let mut fresh = None;
     let sketches = if options.plain { &[][..] } else { fitting(naive) };
     let mut best: Option<(f64, &str, Scheduled)> = None;
-    let mut least = None;
+    let mut near = None;
     for sketch in sketches {
         let tried = attempt(&mut fresh, &given, sketch, &Point::of(sketch.name), target);
-        let found = match tried {
+        let mut found = match tried {
             Ok(found) => found,
             Err(reason) => {
                 remarks.push(format!("not {}: {reason}", sketch.name));
                 continue;
             }
         };
+        let near = *near.get_or_insert_with(|| {
+            NEAR * Roofline::of(&naive.kernel, target).cycles(target) + LITTLE
+        });
+        if comparable(&found.cost) > near {
+            found = best_of_rivals(&mut fresh, &given, sketch, found, target);
+        }
         let cycles = comparable(&found.cost);
         if let Some((least, ..)) = &best
             && *least <= cycles
@@ -129,9 +153,7 @@ pub fn schedule(
             remarks.push(format!("not {slower}: it should take {remark}"));
         }
         best = Some((cycles, sketch.name, found));
-        let least =
-            *least.get_or_insert_with(|| Roofline::of(&naive.kernel, target).cycles(target));
-        if cycles <= NEAR * least + LITTLE {
+        if cycles <= near {
             break;
         }
     }
@@ -141,6 +163,29 @@ pub fn schedule(
     };
     remarks.append(&mut found.remarks);
     Ok(Scheduled { remarks, ..found })
+}
+
+/// A sketch's default, or what takes less of the points whose estimates promise that: what a sketch
+/// knows without emitting a point may be blind to what makes its default dear.
+fn best_of_rivals(
+    fresh: &mut Option<Schedule>,
+    given: &Given<'_>,
+    sketch: &Sketch,
+    default: Scheduled,
+    target: &Target,
+) -> Scheduled {
+    let mut best = default;
+    let rivals = (sketch.rivals)(given, target, comparable(&best.cost) * PROMISING);
+    for point in rivals.into_iter().take(MOST_RIVALS) {
+        let Ok(mut found) = attempt(fresh, given, sketch, &point, target) else { continue };
+        let (cycles, before) = (comparable(&found.cost), comparable(&best.cost));
+        if cycles < before {
+            let times = before / cycles.max(1.0);
+            found.remarks.push(format!("its default should take {times:.1} times as long"));
+            best = found;
+        }
+    }
+    best
 }
 
 /// A naive kernel scheduled as a point says.

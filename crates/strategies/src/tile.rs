@@ -28,7 +28,7 @@ use backend::tile::div_ceil;
 use loops::visit::Effect;
 use schedule::{LocalScope, Schedule, ScheduleStep, Tail};
 
-use crate::choice::{ALONG, BLOCKS, Choice, ROWS, ROWS_ALONG, VECTORS, choose, points_of};
+use crate::choice::{self, ALONG, BLOCKS, Choice, ROWS, ROWS_ALONG, VECTORS, choose, points_of};
 use crate::given::{Given, Refused};
 use crate::hand::{Hand, SHARED};
 use crate::order;
@@ -59,21 +59,37 @@ const WHOLE: &str = "whole";
 
 /// Each pair of axes with the tiles that should take least time.
 pub(super) fn points(given: &Given<'_>, target: &Target) -> Vec<Point> {
-    let mut schedule = given.schedule();
-    let mut hand = Hand::new(&mut schedule);
-    let joined = given.nests().and_then(|nests| Ok((nests, join_last_nests(&mut hand, nests)?)));
-    let nests = match joined {
-        Ok((nests, false)) => Some(nests.to_vec()),
-        Ok((_, true)) => Nest::all(hand.kernel()),
-        Err(_) => None,
-    };
-    let problem = nests.and_then(|nests| Problem::find(hand.kernel(), nests).ok());
-    let Some(mut problem) = problem else { return Vec::new() };
-    problem.copy_panels(hand.kernel(), target);
+    let Some((problem, schedule)) = problem_of(given, target) else { return Vec::new() };
     let whole = |point: Point| point.with_name("way", WHOLE);
-    let tiles = points_of(&problem, hand.kernel(), target, NAME).into_iter().map(whole);
+    let tiles = points_of(&problem, schedule.kernel(), target, NAME).into_iter().map(whole);
     let ways = [STREAM, DEEP].map(|way| Point::of(NAME).with_name("way", way));
     ways.into_iter().chain(tiles).collect()
+}
+
+/// Pairs of axes besides the chosen one that should take less than so many cycles, best first.
+pub(super) fn rivals(given: &Given<'_>, target: &Target, than: f64) -> Vec<Point> {
+    let found = problem_of(given, target);
+    found.map_or(Vec::new(), |(problem, schedule)| {
+        choice::rivals(&problem, schedule.kernel(), target, (NAME, than))
+    })
+}
+
+/// The sum of a kernel whose last nests are one, and its schedule.
+fn problem_of(given: &Given<'_>, target: &Target) -> Option<(Problem, Schedule)> {
+    let mut schedule = given.schedule();
+    let mut hand = Hand::new(&mut schedule);
+    let mut problem = joined(&mut hand, given).ok()?;
+    problem.copy_panels(hand.kernel(), target);
+    Some((problem, schedule))
+}
+
+/// The sum of a kernel whose last nests have been made one.
+fn joined(hand: &mut Hand<'_>, given: &Given<'_>) -> Result<Problem, Refused> {
+    let nests = match join_last_nests(hand, given.nests()?)? {
+        true => Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?,
+        false => given.nests()?.to_vec(),
+    };
+    Problem::find(hand.kernel(), nests)
 }
 
 /// See the head of this file.
@@ -84,11 +100,7 @@ pub(super) fn apply(
     target: &Target,
 ) -> Result<String, Refused> {
     let mut hand = Hand::new(schedule);
-    let nests = match join_last_nests(&mut hand, given.nests()?)? {
-        true => Nest::all(hand.kernel()).ok_or("its loops are no perfect nests")?,
-        false => given.nests()?.to_vec(),
-    };
-    let mut problem = Problem::find(hand.kernel(), nests)?;
+    let mut problem = joined(&mut hand, given)?;
     let is_wanted = |way: &str| point.allows_name("way", way);
     if let Some(found) = stream::streamed(&problem, hand.kernel(), target)
         && is_wanted(STREAM)
