@@ -33,6 +33,7 @@ mod point;
 mod problem;
 mod roofline;
 mod rows;
+mod short_rows;
 mod sketch;
 mod stream;
 mod structure;

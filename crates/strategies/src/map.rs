@@ -17,9 +17,13 @@ use crate::given::{Given, Refused};
 use crate::hand::{Hand, SHARED};
 use crate::naive::WORTH_CODE;
 use crate::point::Point;
+use crate::short_rows;
 use crate::sketch::needs_expansion;
 use crate::structure::{Access, Motion, Nest};
 use crate::vectors::{VECTORS, lanes, split_any, split_apart};
+
+/// The sketch's name.
+pub(super) const NAME: &str = "map";
 
 /// Uses of elements in a block that has work enough for a turn, and values enough for the
 /// registers, with a single vector.
@@ -35,11 +39,28 @@ const SHORTEST_ROW: i64 = 4;
 /// Elements along each side of a tile of a transpose: a cache line of f32.
 pub(super) const TILE: i64 = 16;
 
+/// Its choices.
+pub(super) const CHOICES: &[&str] = &[WAY];
+
+/// How elements come into vectors: neighbours of one row, or of several.
+const WAY: &str = "way";
+const ROWS: &str = "rows";
+
+/// Vectors of several rows.
+pub(super) fn points(_given: &Given<'_>, _target: &Target) -> Vec<Point> {
+    vec![Point::of(NAME).with_name(WAY, ROWS)]
+}
+
+/// Vectors of several rows: what they take is known once they are tried.
+pub(super) fn rivals(given: &Given<'_>, target: &Target, _than: f64) -> Vec<Point> {
+    points(given, target)
+}
+
 /// See the head of this file.
 pub(super) fn apply(
     schedule: &mut Schedule,
     given: &Given<'_>,
-    _point: &Point,
+    point: &Point,
     target: &Target,
 ) -> Result<String, Refused> {
     let nests = given.nests()?;
@@ -63,7 +84,14 @@ pub(super) fn apply(
         return several(&mut hand, nests, joined, target);
     };
     let fused = fuse_neighbours(&mut hand, None, nest)?;
-    one(&mut hand, fused.as_ref().unwrap_or(nest), given.naive.once, target)
+    let nest = fused.as_ref().unwrap_or(nest);
+    if !point.choices.is_empty() {
+        let along = vector_loop(nest).ok_or("no loop is contiguous in the result")?;
+        let rows = short_rows::rows_of(&hand, nest, along, target);
+        let rows = rows.ok_or("its rows fill vectors, or are few")?;
+        return short_rows::apply(&mut hand, nest, (along, rows), target);
+    }
+    one(&mut hand, nest, given.naive.once, target)
 }
 
 /// Several nests under `joined` common loops.

@@ -82,7 +82,12 @@ const SKETCHES: [Sketch; 6] = [
     Sketch { choices: dots::CHOICES, points: dots::points, ..fixed(dots::NAME, dots::apply) },
     fixed("rows", rows::apply),
     fixed("across", across::apply),
-    fixed("map", map::apply),
+    Sketch {
+        choices: map::CHOICES,
+        points: map::points,
+        rivals: map::rivals,
+        ..fixed(map::NAME, map::apply)
+    },
 ];
 
 /// The one for statements of another form.

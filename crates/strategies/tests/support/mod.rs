@@ -46,7 +46,7 @@ pub(crate) fn outputs(kernel: &Kernel) -> Result<Vec<Tensor>, String> {
 }
 
 /// Kernels with extents `A`, `B`, `C` and panels of `P`; `Q` panels hold `B` columns.
-pub(crate) const KERNELS: [&str; 15] = [
+pub(crate) const KERNELS: [&str; 16] = [
     "kernel @product(%a: read f32[A, C], %b: read f32[Q, C, P], %d: read f32[B],
       %c: write f32[A, B]) {
       %acc: scratch f32[A, B]
@@ -158,6 +158,12 @@ pub(crate) const KERNELS: [&str; 15] = [
     }",
     "kernel @map(%x: read f32[A, B, C], %b: read f32[C], %y: write f32[A, B, C]) {
       for x < A { for y < B { for z < C { %y[x, y, z] = max(%x[x, y, z] * %b[z], 0.0) } } }
+    }",
+    "kernel @short_rows(%x: read f32[A, B, C], %z: read f32[A, B, C + 3],
+      %y: write f32[A, B, C] strides [B*(C + 2), C + 2, 1]) {
+      for x < A { for y < B { for z < C {
+        %y[x, y, z] = max(%x[x, y, z] * %z[x, y, z + 1], 0.5) * %x[x, y, z]
+      } } }
     }",
     "kernel @transpose(%x: read f32[A, B, C], %y: write f32[C, A, B]) {
       for x < C { for y < A { for z < B { %y[x, y, z] = %x[y, z, x] } } }
