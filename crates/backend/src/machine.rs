@@ -30,6 +30,8 @@ pub struct Machine {
     pub unaligned_store: f64,
     /// Rearrangements of a vector's lanes that can be started each cycle.
     pub permutes_per_cycle: f64,
+    /// Whether comparisons go the way of rearrangements alone.
+    pub compares_as_permutes: bool,
     /// Scalar loads that can be started each cycle; half as many stores.
     pub scalar_loads_per_cycle: f64,
     /// Instructions of any kind that can be started each cycle.
@@ -38,6 +40,10 @@ pub struct Machine {
     pub looks_ahead: f64,
     /// Cycles for a division or square root of a full vector.
     pub cycles_of_division: f64,
+    /// How many products of floats a product of integers of 32 bits takes as long as.
+    pub product_of_integers: f64,
+    /// The same of integers of 64 bits, where an instruction computes it.
+    pub product_of_long_integers: f64,
     /// Cycles for each element that a gather brings, which nothing else is started in.
     pub cycles_of_gather: f64,
     /// What rounding a vector of f32 to bfloat16 and back takes, in instructions of which
@@ -203,10 +209,13 @@ impl Machine {
             unaligned_load: 1.6,
             unaligned_store: 1.3,
             permutes_per_cycle: 1.0,
+            compares_as_permutes: false,
             scalar_loads_per_cycle: 3.0,
             instructions_per_cycle: 6.0,
             looks_ahead: 320.0,
             cycles_of_division: 6.0,
+            product_of_integers: 1.0,
+            product_of_long_integers: 1.0,
             cycles_of_gather: 1.4,
             rounding_to_bf16: 8.0,
             costs: &[],
@@ -251,12 +260,15 @@ impl Machine {
     pub(crate) fn mesh_server() -> Machine {
         let near = Machine::server();
         Machine {
-            cycles_per_ns: 3.0,
+            cycles_per_ns: 2.8,
             arithmetic_per_cycle: 2.0,
             unaligned_load: 2.0,
             unaligned_store: 2.2,
+            compares_as_permutes: true,
             looks_ahead: 512.0,
             cycles_of_division: 10.0,
+            product_of_integers: 2.0,
+            product_of_long_integers: 3.0,
             cycles_of_gather: 0.6,
             costs: &[("dot_bf16_2", InstructionCost { cycles: 2.0, latency: 10, prepared: 0.0 })],
             l1: Level { bytes: 48 << 10, ..near.l1 },
@@ -311,10 +323,13 @@ impl Machine {
             unaligned_load: 1.0,
             unaligned_store: 1.0,
             permutes_per_cycle: 1.0,
+            compares_as_permutes: false,
             scalar_loads_per_cycle: 1.0,
             instructions_per_cycle: 1.0,
             looks_ahead: 1.0,
             cycles_of_division: 14.0,
+            product_of_integers: 1.0,
+            product_of_long_integers: 1.0,
             cycles_of_gather: 2.0,
             rounding_to_bf16: 8.0,
             costs: &[],

@@ -281,11 +281,9 @@ impl Walk<'_> {
                 let bounds = arguments.iter().any(is_number);
                 let times = self.times(depends);
                 let mut own = self.function(*function, bounds, times);
-                let is_long = matches!(dtype, DType::I64 | DType::U64);
-                if *function == ScalarFunction::Mul && is_long && !self.target.computes_long() {
-                    // Three products of halves; what is shifted and added.
-                    (own.products, own.sums, own.arithmetic) =
-                        (3.0 * times, 4.0 * times, 7.0 * times);
+                let is_product = *function == ScalarFunction::Mul && !dtype.is_float();
+                if is_product && self.vector().is_some() {
+                    self.multiply_integers(&mut own, *dtype, times);
                 }
                 work.then(&own);
                 (work, depends)
@@ -316,15 +314,15 @@ impl Walk<'_> {
                 work.instructions += conditions.iter().map(masks).sum::<f64>() * each;
                 (work, depends)
             }
-            ScalarExpr::Fold { buffer, index, .. } => {
+            ScalarExpr::Fold { reduction, buffer, index } => {
                 let extent = self.kernel.buffers[*buffer].shape.last();
                 let extent = extent.map_or(1, |extent| self.kernel.weight(extent)) as f64;
                 let (mut work, depends) = self.load(*buffer, index);
                 let instances = self.times(depends);
                 let steps = extent.log2().ceil();
+                let step = self.function(reduction.as_function(), false, instances * steps);
                 work.permutes += instances * steps;
-                work.sums += instances * steps;
-                work.arithmetic += instances * steps;
+                work.add(&Work { latency: 0.0, ..step });
                 work.latency += 2.0 * steps * f64::from(self.target.machine.fma_latency);
                 let rounding = self.rounding(self.kernel.buffers[*buffer].dtype, instances * steps);
                 work.latency += steps * rounding.latency;
@@ -389,10 +387,15 @@ impl Walk<'_> {
                 (work.products, work.arithmetic) = (instances, instances);
                 if !bounds {
                     (work.products, work.arithmetic) = (2.0 * instances, 3.0 * instances);
+                    self.compare(&mut work, instances);
                 }
             }
-            Mul | FusedMultiplyAdd | Eq | Ne | Lt | Le | Gt | Ge | Select => {
+            Mul | FusedMultiplyAdd | Select => {
                 (work.products, work.arithmetic) = (instances, instances);
+            }
+            Eq | Ne | Lt | Le | Gt | Ge => {
+                (work.products, work.arithmetic) = (instances, instances);
+                self.compare(&mut work, instances);
             }
             Add | Sub | Floor | Ceil | Round | Trunc | Shl | Shr => {
                 (work.sums, work.arithmetic) = (instances, instances);
@@ -400,6 +403,32 @@ impl Walk<'_> {
             _ => work.arithmetic = instances,
         }
         work
+    }
+
+    /// So many of the products that are counted as arithmetic are comparisons.
+    fn compare(&self, work: &mut Work, instances: f64) {
+        if self.target.machine.compares_as_permutes {
+            work.products -= instances;
+            work.arithmetic -= instances;
+            work.permutes += instances;
+        }
+    }
+
+    /// The work of a product becomes that of one of integers, in so many vectors.
+    fn multiply_integers(&self, work: &mut Work, dtype: DType, instances: f64) {
+        let machine = &self.target.machine;
+        let products = match dtype.bits() {
+            64 if !self.target.computes_long() => {
+                // Three products of halves; what is shifted and added.
+                (work.sums, work.arithmetic) = (4.0 * instances, 7.0 * instances);
+                work.products = 3.0 * instances;
+                return;
+            }
+            64 => machine.product_of_long_integers,
+            _ => machine.product_of_integers,
+        };
+        (work.products, work.arithmetic) = (products * instances, products * instances);
+        work.latency *= products;
     }
 
     /// The work of a conversion, in so many vectors: between widths lanes are rearranged, between
