@@ -274,7 +274,7 @@ fn elements_that_serve_several_lanes() {
 
 #[test]
 fn every_second_element_of_every_length() {
-    for dtype in ["f32", "i32", "u32", "f64", "bf16", "f16", "i8", "u16", "bool"] {
+    for dtype in ["f32", "i32", "u32", "f64", "i64", "bf16", "f16", "i8", "u16", "bool"] {
         for extent in [1, 2, 7, 8, 9, 13, 16, 17, 24, 33, 40, 64] {
             let whole = 2 * extent - 1;
             check(&format!(

@@ -17,8 +17,8 @@ use super::value::{Evaluated, Item, Mask, Vector, all_lanes, register_type};
 use crate::vcode::{Inst, Lane, Opcode, RegisterType, VRegId};
 
 impl Selector<'_> {
-    /// Elements of 32 bits, or widened to that, two elements apart from lane to lane, in a whole
-    /// register's lanes, of which it is known whether they are on.
+    /// Elements of 32 bits, or widened to that, or with AVX-512 of 64, two elements apart from lane
+    /// to lane, in a whole register's lanes, of which it is known whether they are on.
     pub(super) fn load_every_second(
         &mut self,
         buffer: BufferId,
@@ -27,12 +27,14 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Option<Evaluated> {
         let dtype = self.kernel.buffers[buffer].dtype;
-        let fits = dtype.bits() <= 32;
+        // How many times 32 bits an element has.
+        let words = if dtype.bits() == 64 { 2 } else { 1 };
+        let fits = dtype.bits() <= 32 || words == 2 && self.builder.has_masks();
         let Mask::Constant(on) = mask else { return None };
-        let ty = register_type(Lane::I32, lanes);
+        let ty = register_type(if words == 2 { Lane::I64 } else { Lane::I32 }, lanes);
         let on = on & all_lanes(lanes);
         let apart = linear.lane_step == 2 * self.element_bytes(buffer) as i64;
-        if !fits || linear.irregular || !apart || ty.vector_bytes() != 4 * lanes {
+        if !fits || linear.irregular || !apart || ty.vector_bytes() != 4 * words * lanes {
             return None;
         }
         if on == 0 || lanes < 8 || !(self.builder.has_masks() || on == all_lanes(lanes)) {
@@ -53,10 +55,12 @@ impl Selector<'_> {
         let value = match self.builder.has_masks() {
             true => {
                 let place = |at: usize| if at < lanes { at } else { at + 1 };
-                let places: Vec<u64> = (0..lanes).map(|at| place(2 * at) as u64).collect();
+                let of = |at: usize| (0..words).map(move |word| words * place(2 * at) + word);
+                let places: Vec<u64> = (0..lanes).flat_map(of).map(|place| place as u64).collect();
                 let order = self.lane_constants(&places, Lane::I32);
                 let order = self.register(order);
-                self.builder.emit(Inst::new(Opcode::PermuteTwo, lane, &[low, order, high]), ty)
+                let picks = if words == 2 { Lane::I32 } else { lane };
+                self.builder.emit(Inst::new(Opcode::PermuteTwo, picks, &[low, order, high]), ty)
             }
             false => self.every_second_of_halves(low, high, ty),
         };
