@@ -26,7 +26,8 @@ pub(crate) struct ModelArguments {
     ///
     /// It is `native`, or a row of the target table: `x86-64-v4-bf16`, `x86-64-v4`, `x86-64-v3`;
     /// `c99` stands for C sources, `cortex-m4`, `cortex-m7`, `cortex-m55` and `rv64gc` for such
-    /// that suit these cores. Artifacts for `native` are for `x86-64-v3`, so that they run elsewhere.
+    /// that suit these cores. Artifacts for `native` are for `x86-64-v3`, so that they run
+    /// elsewhere, too.
     #[arg(long, default_value = "native", value_name = "NAME", help_heading = TARGET)]
     target: String,
 

@@ -115,12 +115,7 @@ fn cheapest(pairs: &[(f64, Choice)]) -> Option<usize> {
 }
 
 /// Each pair of axes that a point allows, with its best tile and the cycles that it should take.
-fn pairs(
-    problem: &Problem,
-    kernel: &Kernel,
-    target: &Target,
-    point: &Point,
-) -> Vec<(f64, Choice)> {
+fn pairs(problem: &Problem, kernel: &Kernel, target: &Target, point: &Point) -> Vec<(f64, Choice)> {
     let mut found = Vec::new();
     for vector in (0..problem.axes.len()).rev() {
         if !point.allows_name(ALONG, &problem.axes[vector].last.name) {

@@ -1,5 +1,5 @@
-//! Maps over short rows that fill no whole vectors, and of which neighbours do not follow each other
-//! in memory: the middle of what is padded, some columns of a table.
+//! Maps over short rows that fill no whole vectors, where neighbouring rows do not follow each
+//! other in memory: the middle of what is padded, some columns of a table.
 //!
 //! ```text
 //! for i < 4096 { for j < 2 { %out[i, j] = f(%in[i, j]) } }
