@@ -24,32 +24,38 @@ const MOST_MET: i64 = 4;
 /// Prefetches the operands that are such streams, in a kernel whose loops are as they stay.
 pub(super) fn streams(schedule: &mut Schedule, given: &Given<'_>, target: &Target) {
     let Ok(nests) = given.nests() else { return };
-    let (mut found, mut takes_long) = (Vec::new(), false);
+    let (mut found, mut takes_long, mut holds_terms) = (Vec::new(), false, false);
+    let machine = &target.machine;
     for nest in nests {
         let turns: i64 = nest.loops.iter().map(|by| by.extent).product();
         for access in nest.loads() {
             let buffer = &given.naive.kernel.buffers[access.buffer];
             let elements: i64 =
                 buffer.shape.iter().map(|extent| given.naive.kernel.weight(extent)).product();
-            let bytes = elements * i64::from(buffer.dtype.bits()).max(8) / 8;
+            let bytes = (elements * i64::from(buffer.dtype.bits()).max(8) / 8) as u64;
             let moving = nest.loops.iter().filter(|by| access.motion(by) != Motion::Still);
             let terms = moving.map(|by| by.extent).product::<i64>();
             // Windows meet elements again while they are in a cache.
             let alone = access.index.iter().all(|index| index.symbols().len() <= 1);
             let is_stream = alone
                 && buffer.scope == Scope::Parameter(Use::Read)
-                && bytes as u64 > target.machine.l2.bytes
+                && bytes > machine.l1.bytes
                 && terms >= elements
                 && times_met(schedule.kernel(), &buffer.name) <= MOST_MET;
-            let holds_terms = buffer.dtype.bits() <= 8 && turns >= 2 * terms;
-            takes_long |= is_stream && (terms >= 2 * elements || holds_terms);
-            if is_stream && !found.contains(&access.buffer) {
-                found.push(access.buffer);
+            let are_words = buffer.dtype.bits() <= 8 && turns >= 2 * terms;
+            let is_large = bytes > machine.l2.bytes;
+            holds_terms |= is_stream && are_words;
+            takes_long |= is_stream && is_large && terms >= 2 * elements;
+            if is_stream && !found.contains(&(access.buffer, is_large)) {
+                found.push((access.buffer, is_large));
             }
         }
     }
+    // Words are the weights of a model that is larger than any cache, whatever a part of it is; and
+    // what one of them takes hides what asking takes.
+    found.retain(|(_, is_large)| holds_terms || (*is_large && takes_long));
     let name = |id: BufferId| given.naive.kernel.buffers[id].name.clone();
-    for buffer in found.into_iter().filter(|_| takes_long).map(name) {
+    for buffer in found.into_iter().map(|(id, _)| name(id)) {
         let asks = |step: &ScheduleStep| match step {
             ScheduleStep::Prefetch { buffer: own, shared, .. } => {
                 *own == buffer && shared.is_empty()
