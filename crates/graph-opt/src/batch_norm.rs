@@ -83,7 +83,8 @@ fn may_fold(function: &Function) -> bool {
         let products = |number: usize| operand(value, number).is_some_and(is_product);
         function.op(value).is_some_and(is_sum) && products(0) && products(1)
     };
-    // Products and sums behind contractions: what they read of these, and the other operand.
+    // Products and sums behind contractions, and of products: what they read of these, and the
+    // other operand.
     let decisive = |node: &Node| match (&node.op, &node.operands[..]) {
         (Op::Map { function: Mul | Div, .. }, &[value, constant])
             if is_contraction(value)
@@ -101,10 +102,21 @@ fn may_fold(function: &Function) -> bool {
         return false;
     }
     let (constants, readers) = (function.constant_values(), function.users());
+    let is_constant = |value: ValueId| {
+        let repeated = matches!(function.op(value), Some(Op::Broadcast { .. }));
+        constants.contains(operand(value, 0).filter(|_| repeated).unwrap_or(value))
+    };
+    let factors =
+        |value: ValueId| [0, 1].map(|number| operand(value, number)).into_iter().flatten();
+    // Factors become one where each product, or both of a sum, has one that is constant.
+    let has_constants = |value: ValueId| {
+        if is_product(value) {
+            return factors(value).any(is_constant);
+        }
+        !of_products(value) || factors(value).all(|product| factors(product).any(is_constant))
+    };
     decisive.any(|(value, constant)| {
-        let repeated = matches!(function.op(constant), Some(Op::Broadcast { .. }));
-        let source = operand(constant, 0).filter(|_| repeated).unwrap_or(constant);
-        readers[value].len() == 1 && constants.contains(source)
+        readers[value].len() == 1 && is_constant(constant) && has_constants(value)
     })
 }
 

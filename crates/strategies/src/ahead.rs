@@ -4,7 +4,8 @@
 //! Hardware follows a stream of addresses to the end of its page, where the next one begins with a
 //! miss. Of floats the processor has the loads of a whole page under way before it has computed
 //! anything with the first, so that this does not show; of words that take many operations it has
-//! the loads of a few lines. So each vector asks for the line a page further on.
+//! the loads of a few lines. So each vector asks for the line a page further on, and so does each of
+//! what is a stream beside it, such as scales.
 
 use backend::Target;
 use loops::visit::own_references;
@@ -51,8 +52,8 @@ pub(super) fn streams(schedule: &mut Schedule, given: &Given<'_>, target: &Targe
             }
         }
     }
-    // Words are the weights of a model that is larger than any cache, whatever a part of it is; and
-    // what one of them takes hides what asking takes.
+    // Words are weights of a model, which come from memory though a cache could keep one kernel's;
+    // from a cache, asking takes no time beside what a word takes.
     found.retain(|(_, is_large)| holds_terms || (*is_large && takes_long));
     let name = |id: BufferId| given.naive.kernel.buffers[id].name.clone();
     for buffer in found.into_iter().map(|(id, _)| name(id)) {
