@@ -4,8 +4,8 @@
 //! Hardware follows a stream of addresses to the end of its page, where the next one begins with a
 //! miss. Of floats the processor has the loads of a whole page under way before it has computed
 //! anything with the first, so that this does not show; of words that take many operations it has
-//! the loads of a few lines. So each vector asks for the line a page further on, and so does each of
-//! what is a stream beside it, such as scales.
+//! the loads of a few lines. So each vector asks for the line a page further on, and so does each
+//! of what is a stream beside it, such as scales.
 
 use backend::Target;
 use loops::visit::own_references;
