@@ -2,10 +2,12 @@
 //!
 //! An output may take an input's place if the step that writes it is the only one that does, if no
 //! later step reads the input, and if that step, where it reads the input, is a kernel that may be
-//! given the same memory for both (`loops::may_share`). A program that may end early, because a
-//! kernel checks what it reads, shares nothing: outputs are written whole or not at all.
+//! given the same memory for both (`loops::may_share`). Outputs are written whole or not at all, so
+//! where a program may end early, because a kernel checks what it reads, a barrier lies between the
+//! last such kernel and the step.
 //!
-//! Relied upon: the order of a program's steps is the order of their effects.
+//! Relied upon: the order of a program's steps is the order of their effects; behind a barrier
+//! nothing runs of a program that has ended in front of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -29,10 +31,18 @@ impl Sharing {
     pub(crate) fn of(module: &Module, program: &Program) -> Sharing {
         let mut found = Sharing::default();
         let mut several = BTreeSet::new();
+        // Where everything that may end the program has been done.
+        let (mut may_end, mut surely_ends) = (false, 0);
         for (number, step) in program.steps.iter().enumerate() {
             let (reads, writes) = match step {
-                Step::Barrier => continue,
-                Step::Run(run) if !checks_data(&module.kernels[run.kernel]) => {
+                Step::Barrier => {
+                    if std::mem::take(&mut may_end) {
+                        surely_ends = number;
+                    }
+                    continue;
+                }
+                Step::Run(run) => {
+                    may_end |= checks_data(&module.kernels[run.kernel]);
                     let of = |wanted: fn(&Argument) -> bool| {
                         let chosen = run.arguments.iter().filter(move |it| wanted(it));
                         chosen.map(|it| it.address.slot).collect::<Vec<SlotId>>()
@@ -61,7 +71,8 @@ impl Sharing {
                 }
             }
         }
-        found.writers.retain(|output, _| !several.contains(output));
+        let from = if may_end { program.steps.len() } else { surely_ends };
+        found.writers.retain(|output, (at, _)| *at >= from && !several.contains(output));
         found
     }
 
@@ -136,4 +147,53 @@ fn alike(kernel: &Kernel, program: &Program, run: &Run, slot: SlotId) -> BTreeSe
         _ => None,
     });
     inputs.filter(|&input| of(input)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const KERNELS: &str = "\
+kernel @checked(%data: read f32[8], %places: read i64[1], %out: write f32[1]) {
+  let at: i64 in 0..=7 = %places[0]
+  %out[0] = %data[at]
+}
+
+kernel @added(%in: read f32[8], %one: read f32[1], %out: write f32[8]) {
+  for i < 8 {
+    %out[i] = %in[i] + %one[0]
+  }
+}
+";
+
+    /// Whether output 0 may lie where input 0 lies, in a program of these steps.
+    fn shares(steps: &str) -> bool {
+        let program = format!(
+            "program @main() arena 64 {{
+  %in0: 32 at input 0
+  %in1: 8 at input 1
+  %out0: 32 at output 0
+  %t0: 4 at arena 0
+{steps}}}
+"
+        );
+        let text = format!("{KERNELS}\n{program}");
+        let module = module::parse(&text, &bytes::Bytes::new()).expect("a module");
+        let program = module.programs.values().next().expect("a program");
+        Sharing::of(&module, program).allows(0, 0)
+    }
+
+    #[test]
+    fn what_is_written_behind_all_that_may_end_the_program_may_lie_where_inputs_lie() {
+        let checked = "  run k0(read 32 at %in0, read 8 at %in1, write 4 at %t0) extent 1\n";
+        let added = "  run k1(read 32 at %in0, read 4 at %t0, write 32 at %out0) extent 1\n";
+        let barrier = "  barrier\n";
+        let of = |steps: &[&str]| shares(&steps.concat());
+        assert!(of(&[checked, barrier, added]));
+        assert!(of(&[checked, barrier, barrier, added]));
+        assert!(!of(&[checked, added]), "workers may do both at once");
+        assert!(!of(&[barrier, added, checked]));
+        assert!(!of(&[added, barrier, checked, barrier]));
+        assert!(of(&[barrier, added]));
+    }
 }

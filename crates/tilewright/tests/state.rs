@@ -173,6 +173,38 @@ fn weights_and_their_moments_are_updated() {
 }
 
 #[test]
+fn a_run_that_a_place_outside_ends_changes_nothing() {
+    // What lies at a place is added to all elements.
+    let mut builder = FunctionBuilder::new("main");
+    let ty = |dtype: DType, extent: i64| {
+        Type::Tensor(TensorType { dtype, shape: vec![extent.into()].into() })
+    };
+    let weight = builder.parameter("weight", ty(DType::F32, 4));
+    let places = builder.parameter("places", ty(DType::I64, 1));
+    let found = builder.gather(weight, &[0], &[places], 0, 0).expect("an element");
+    let next = builder.map_broadcast(ScalarFunction::Add, &[weight, found]).expect("a sum");
+    let results = vec![("next_weight".to_owned(), next)];
+    let updates = [("next_weight", "weight")];
+    let Some(executable) = compiled(builder.finish(results), &updates) else { return };
+    let given =
+        |place: i64| [Tensor::from_slice(&[4], &[0.0_f32; 4]), Tensor::from_slice(&[1], &[place])];
+    let mut weight: Vec<u8> = [1.0_f32, 2.0, 4.0, 8.0].map(f32::to_ne_bytes).concat();
+    let mut run = |place: i64| {
+        let memory = &mut weight[..];
+        let mut updates = [Update { input: 0, output: Some(0), memory }];
+        let outcome = executable.run_updating(&given(place), &mut updates);
+        let (found, _) = weight.as_chunks::<4>();
+        (outcome, found.iter().map(|bytes| f32::from_ne_bytes(*bytes)).collect::<Vec<_>>())
+    };
+    let (outcome, found) = run(1);
+    assert!(outcome.is_ok_and(|outputs| outputs[0].is_none()));
+    assert_eq!(found, [3.0, 4.0, 6.0, 10.0]);
+    let (outcome, found) = run(4);
+    assert!(outcome.is_err_and(|error| error.to_string().contains("TW0501")));
+    assert_eq!(found, [3.0, 4.0, 6.0, 10.0]);
+}
+
+#[test]
 fn names_that_the_model_does_not_have_are_refused() {
     let Some(executable) = compiled(cache(false), &[("present", "passed")]) else { return };
     let refused = executable.new_state(&BTreeMap::new()).err().expect("a refusal").to_string();
