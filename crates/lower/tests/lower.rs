@@ -277,7 +277,9 @@ proptest! {
         prop_assert!(elements.all(|(a, b)| a.bits() == b.bits()), "{:?}\n{:?}", results, plain);
         let remarks = case.lowered.kernels.iter().flat_map(|kernel| kernel.scheduled.iter());
         let taken = remarks.clone().any(|remark| remark.starts_with("dots:"));
-        prop_assert!(taken, "{:?}", remarks.collect::<Vec<_>>());
+        // One at a time is no better than row by row.
+        let come_several = (2..=4).any(|count| rows % count == 0);
+        prop_assert!(taken || !come_several, "{:?}", remarks.collect::<Vec<_>>());
     }
 }
 
