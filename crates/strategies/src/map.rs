@@ -86,6 +86,9 @@ pub(super) fn apply(
     let fused = fuse_neighbours(&mut hand, None, nest)?;
     let nest = fused.as_ref().unwrap_or(nest);
     if !point.choices.is_empty() {
+        if !point.allows_name(WAY, ROWS) {
+            return Err("elements do not come into vectors so".into());
+        }
         let along = vector_loop(nest).ok_or("no loop is contiguous in the result")?;
         let rows = short_rows::rows_of(&hand, nest, along, target);
         let rows = rows.ok_or("its rows fill vectors, or are few")?;

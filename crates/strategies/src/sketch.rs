@@ -57,8 +57,8 @@ struct Sketch {
     choices: &'static [&'static str],
     /// Points that may be worth trying besides its default.
     points: fn(&Given<'_>, &Target) -> Vec<Point>,
-    /// Points that should take less than so many cycles by what the sketch knows without emitting
-    /// them, best first, without its default.
+    /// Points besides its default that may take less than so many cycles, as far as the sketch
+    /// knows without emitting them, best first.
     rivals: fn(&Given<'_>, &Target, f64) -> Vec<Point>,
 }
 
@@ -170,7 +170,7 @@ pub fn schedule(
     Ok(Scheduled { remarks, ..found })
 }
 
-/// A sketch's default, or what takes less of the points whose estimates promise that: what a sketch
+/// A sketch's default, or what takes less of the points that promise half of it: what a sketch
 /// knows without emitting a point may be blind to what makes its default dear.
 fn best_of_rivals(
     fresh: &mut Option<Schedule>,

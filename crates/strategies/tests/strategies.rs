@@ -130,6 +130,17 @@ fn points_that_name_nothing_are_refused() {
     assert_eq!(refused("tiles"), "no sketch is called `tiles`");
     assert_eq!(refused("tile(row=6)"), "`tile` has no choice `row`");
     assert_eq!(refused("tile(rows=1000, vectors=1)"), "its axes cannot be cut so");
+    let middle = "kernel @middle(%x: read f32[40, 25, 2],
+      %y: write f32[40, 25, 2] strides [100, 4, 1]) {
+      for x < 40 { for y < 25 { for z < 2 { %y[x, y, z] = abs(%x[x, y, z]) } } }
+    }";
+    let middle = support::naive(loops::parse(middle).expect("a kernel"));
+    let at = |text: &str| {
+        let point = text.parse().expect("a point");
+        strategies::schedule_at(&middle, &target, &point).map(|scheduled| scheduled.remarks)
+    };
+    assert!(at("map(way=rows)").is_ok());
+    assert_eq!(at("map(way=row)"), Err("elements do not come into vectors so".to_owned()));
 }
 
 /// Schedules a kernel and runs it beside the naive one; what the strategies said.
