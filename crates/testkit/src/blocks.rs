@@ -48,8 +48,7 @@ pub fn blocked_graph(seed: u64, products: usize) -> GraphSample {
         let own = seed.wrapping_add(number as u64);
         let bytes = |shape: &[usize]| any_bytes(shape, own);
         constants.push((format!("w{number}"), bytes(&[columns, blocks, block * bits / 8])));
-        let scales = random::random(DType::F32, &[columns * blocks], own ^ 1);
-        constants.push((format!("s{number}"), scales));
+        constants.push((format!("s{number}"), scales(columns * blocks, depth, bits, own ^ 1)));
         match below(4) {
             0 => {
                 constants
@@ -84,6 +83,15 @@ pub fn blocked_graph(seed: u64, products: usize) -> GraphSample {
     }
     let _ = writeln!(text, "output {last}: f32[{rows}, {depth}]");
     sample_of_text(&text, &constants, inputs)
+}
+
+/// Scales of any sign by which sums of `depth` terms are as large as the data: where sums behind one
+/// another grew, the rounding of one would be more than what the next one leaves of it.
+fn scales(count: usize, depth: usize, bits: usize, seed: u64) -> Tensor {
+    let mut generator = Generator::new(seed);
+    let spread = 4.0 / (f64::from(1 << bits) * (depth as f64).sqrt());
+    let scale = |_| (generator.normal() * spread) as f32;
+    Tensor::from_vec(&[count], (0..count).map(scale).collect::<Vec<f32>>())
 }
 
 /// Bytes of any size.
