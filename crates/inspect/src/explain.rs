@@ -167,8 +167,9 @@ impl Explanation {
         let turns_of = |row: &ProfileRow| row.runs / u64::from(profiled.runs);
         let known =
             rows.iter().zip(&infos).filter_map(|(row, info)| Some(((*info)?, turns_of(row))));
-        let arena = specialisation.executable().arena_bytes() as u64;
-        let run = run_of(known, arena, executable.target(), self.threads);
+        let program = specialisation.executable();
+        let written = program.arena_bytes() + program.output_bytes().iter().sum::<usize>();
+        let run = run_of(known, written as u64, executable.target(), self.threads);
         for (row, info) in rows.iter().zip(infos) {
             let time_us = row.nanoseconds as f64 / runs / 1e3;
             let name = |id: KernelId| specialisation.module().kernels[id].name.clone();

@@ -316,7 +316,7 @@ impl Ranges {
                 return true;
             }
         }
-        let simple = self.simplify(goal);
+        let simple = remainders_removed(self.simplify(goal));
         depth > 0
             && quotients_removed(&simple)
                 .iter()
@@ -341,6 +341,27 @@ fn cancel(goal: &Expr, fact: &Expr) -> Expr {
     });
     let (of_goal, of_fact) = shared.unwrap_or((1, 1));
     goal.clone() * of_goal - &(fact.clone() * of_fact)
+}
+
+/// The same with each remainder of what a quotient is there of, too, as what that leaves: taken for
+/// themselves, the two would be as far off as each may be.
+fn remainders_removed(mut expr: Expr) -> Expr {
+    for term in expr.clone().terms() {
+        let [Atom::Mod(dividend, divisor)] = term.factors() else { continue };
+        let quotient = dividend.floor_div(divisor);
+        let is_there =
+            expr.terms().iter().any(|other| match (other.factors(), quotient.as_atom()) {
+                ([own], Some(atom)) => own == atom,
+                _ => false,
+            });
+        if is_there {
+            let coefficient = term.coefficient();
+            expr = expr - &(dividend.modulo(divisor) * coefficient)
+                + &(dividend.as_ref().clone() * coefficient)
+                - &(quotient * divisor.as_ref() * coefficient);
+        }
+    }
+    expr
 }
 
 /// Expressions of which each is not negative only where the given one is not: for each term

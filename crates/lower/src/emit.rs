@@ -51,6 +51,9 @@ pub(crate) struct Emitter<'a> {
     pub(crate) region: Option<usize>,
     pub(crate) regions: Vec<RegionFunction>,
     pub(crate) kernels: Vec<KernelInfo>,
+    /// What was there before the run and kernels so far have read, each with its region: it lies
+    /// where they left it.
+    fetched: BTreeSet<(Option<usize>, ValueId)>,
     /// The donated parameters that the program changes where they lie.
     updates: Vec<Update>,
     pub(crate) remarks: Vec<Remark>,
@@ -147,6 +150,7 @@ impl Emitted {
             region: None,
             regions: Vec::new(),
             kernels: Vec::new(),
+            fetched: BTreeSet::new(),
             updates: Vec::new(),
             remarks: Vec::new(),
         };
@@ -420,6 +424,7 @@ impl Emitter<'_> {
             grain: Expr::ONE,
         }));
         let nodes = group_nodes(frame, group);
+        let prior_bytes = self.prior_bytes(frame, arguments);
         self.kernels.push(KernelInfo {
             kernel: id,
             name: self.module.kernels[id].name.clone(),
@@ -433,11 +438,23 @@ impl Emitter<'_> {
             cost: Cost::default(),
             flops,
             bytes,
-            prior_bytes: prior_bytes(frame, arguments).min(bytes),
+            prior_bytes: prior_bytes.min(bytes),
             naive: Arc::new(Naive { kernel: Kernel::new(""), producers: Vec::new(), once: false }),
             trace: Trace::default(),
             stored: None,
         });
+    }
+
+    /// Bytes of the arguments that were there before the run and that no kernel has read yet.
+    fn prior_bytes(&mut self, frame: &Frame<'_>, arguments: &[ValueId]) -> u64 {
+        let roots = arguments.iter().filter_map(|&value| Some(frame.grouping.view(value)?.root));
+        let is_prior = |root: &ValueId| match frame.function.op(*root) {
+            Some(_) => class_of(frame.function, *root) == Some(Class::Constant),
+            None => true,
+        };
+        let region = self.region;
+        let first = roots.filter(is_prior).filter(|&root| self.fetched.insert((region, root)));
+        first.map(|root| weight(frame.function, &byte_count(frame.function, root)) as u64).sum()
     }
 
     /// Schedules the kernels and completes what depends on it: extents, grains, scratch memory.
@@ -603,17 +620,6 @@ fn is_made(function: &Function, root: ValueId) -> bool {
 pub(crate) fn byte_count(function: &Function, value: ValueId) -> Expr {
     let dtype = function.ty(value).as_tensor().map_or(DType::U8, |ty| ty.dtype);
     loops::byte_size(dtype, extents(function, value))
-}
-
-/// Bytes of the arguments that lie in constants.
-fn prior_bytes(frame: &Frame<'_>, arguments: &[ValueId]) -> u64 {
-    let roots = arguments.iter().filter_map(|&value| Some(frame.grouping.view(value)?.root));
-    let is_prior = |root: &ValueId| match frame.function.op(*root) {
-        Some(_) => class_of(frame.function, *root) == Some(Class::Constant),
-        None => true,
-    };
-    let bytes = |root| weight(frame.function, &byte_count(frame.function, root)) as u64;
-    roots.filter(is_prior).map(bytes).sum()
 }
 
 /// Bytes from a value's first element to behind its last.

@@ -159,7 +159,9 @@ impl Lowered {
     /// Nanoseconds that a run should take on one thread.
     #[must_use]
     pub fn predicted_ns(&self, target: &Target) -> f64 {
-        let run = run_of(self.kernels.iter().map(|info| (info, 1)), self.arena_bytes, target, 1);
+        let results: usize = self.outputs.iter().map(|port| port.bytes).sum();
+        let written = self.arena_bytes + results as u64;
+        let run = run_of(self.kernels.iter().map(|info| (info, 1)), written, target, 1);
         let begun = RUN / target.machine.cycles_per_ns;
         let of_kernel =
             |info: &KernelInfo| begun + info.cost_in(&run, target).nanoseconds(target, 1);
@@ -167,16 +169,16 @@ impl Lowered {
     }
 }
 
-/// What a run of kernels, each with how often it is run, and of an arena should be like with so
-/// many workers.
+/// What a run of kernels, each with how often it is run, should be like with so many workers, where
+/// the arena and the results are of so many bytes together.
 #[must_use]
 pub fn run_of<'a>(
     kernels: impl Iterator<Item = (&'a KernelInfo, u64)>,
-    arena_bytes: u64,
+    written_bytes: u64,
     target: &Target,
     workers: usize,
 ) -> WholeRun {
-    let mut run = WholeRun { bytes: arena_bytes, nanoseconds: 0.0 };
+    let mut run = WholeRun { bytes: written_bytes, nanoseconds: 0.0 };
     for (info, turns) in kernels {
         run.bytes += info.prior_bytes;
         run.nanoseconds += turns as f64 * info.cost.nanoseconds(target, workers);
@@ -209,7 +211,8 @@ pub struct KernelInfo {
     pub flops: u64,
     /// Bytes of parameters that it touches.
     pub bytes: u64,
-    /// How many of them are of parameters, weights and literals, which were there before the run.
+    /// How many of them are of parameters, weights and literals, which were there before the run and
+    /// which no kernel before this one has read.
     pub prior_bytes: u64,
     /// What it should take, its parameters being where the last kernel left them.
     pub cost: Cost,
