@@ -5,12 +5,15 @@
 //! elements moved by transposes in and around the component, each distinct transpose of a value
 //! counted once, constants and movements of axes of extent 1 free. Candidates are the frames in
 //! which a transpose at the component's edge disappears.
+//!
+//! A contraction that meets many terms of each row far apart, each on a page of its own, may read
+//! so, but takes as much longer as a copy does: it counts as a transpose of what it reads.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{Id, IdSet, IntoTree, SecondaryMap};
-use graph::{Function, Node, NodeId, Op, User, Users, ValueId, element_count};
-use sym::Expr;
+use graph::{Function, IterationSpace, Node, NodeId, Op, User, Users, ValueId, element_count};
+use sym::{Expr, SymbolId};
 
 use super::transfer::{self, Frame};
 use crate::permutation;
@@ -21,6 +24,13 @@ const USUAL_EXTENT: i64 = 16;
 
 /// Candidates tried for a component.
 const CANDIDATES: usize = 8;
+
+/// Bytes from one term of a row to the next, bytes of an operand and reads of each of its elements
+/// from which on a contraction that meets it so takes as much longer as a copy does: each term on a
+/// page of its own, more than a second-level cache keeps, tile after tile.
+const FAR: u128 = 1 << 11;
+const FAR_FROM: u128 = 1 << 20;
+const READS: u128 = 48;
 
 /// The frames chosen for a function's values.
 pub(super) struct Frames<'a> {
@@ -96,10 +106,32 @@ impl<'a> Frames<'a> {
         self.shape(value).len()
     }
 
+    /// The axis of a value that is last in a frame but for those of extent 1.
+    fn last_long(&self, frame: &[usize], value: ValueId) -> Option<usize> {
+        let shape = self.shape(value);
+        frame.iter().rev().copied().find(|&axis| !shape[axis].is_one())
+    }
+
     /// The node of the body that defines a value by a primitive that may be moved or a transpose.
     fn definition(&self, value: ValueId) -> Option<&'a Node> {
         let (id, _) = self.function.producer(value)?;
         self.in_body[id].then(|| &self.function.nodes[id])
+    }
+
+    /// Whether a node treats axes alike.
+    fn is_uniform(&self, node: &Node) -> bool {
+        // A gather whose indices are no list makes other axes of the one that they index.
+        let keeps_rank = || match (&node.results[..], &node.operands[..]) {
+            (&[result], &[data, ..]) => self.rank(result) == self.rank(data),
+            _ => false,
+        };
+        transfer::is_uniform(&node.op) && (!matches!(node.op, Op::Gather { .. }) || keeps_rank())
+    }
+
+    /// Whether a node's result may be made in another frame.
+    fn is_movable(&self, node: &Node) -> bool {
+        let is_gather = matches!(node.op, Op::Gather { .. });
+        transfer::is_movable(&node.op) && (!is_gather || self.is_uniform(node))
     }
 
     // --- components ---
@@ -108,7 +140,7 @@ impl<'a> Frames<'a> {
         let function = self.function;
         for &id in &function.regions[function.body].nodes {
             let node = &function.nodes[id];
-            let movable = transfer::is_movable(&node.op) || matches!(node.op, Op::Transpose { .. });
+            let movable = self.is_movable(node) || matches!(node.op, Op::Transpose { .. });
             let has_frames = |result: &&ValueId| {
                 movable && self.rank(**result) > 1 && !self.constants.contains(**result)
             };
@@ -194,11 +226,17 @@ impl<'a> Frames<'a> {
                 found.push((value, permutation::compose(&undone, &self.of(operands[0]))));
             }
             for user in &self.users[value] {
-                let User::Operand(id, _) = *user else { continue };
+                let User::Operand(id, number) = *user else { continue };
                 let node = &self.function.nodes[id];
-                if let Op::Transpose { permutation } = &node.op {
-                    let frame = permutation::compose(permutation, &self.of(node.results[0]));
-                    found.push((value, frame));
+                match &node.op {
+                    Op::Transpose { permutation } => {
+                        let frame = permutation::compose(permutation, &self.of(node.results[0]));
+                        found.push((value, frame));
+                    }
+                    Op::Contract { space, .. } if self.is_far(id, space, number) => {
+                        found.push((value, transfer::terms_last(space, number)));
+                    }
+                    _ => {}
                 }
             }
         }
@@ -230,7 +268,7 @@ impl<'a> Frames<'a> {
             return true;
         };
         let shape = self.shape(value);
-        let last = frame.iter().rev().copied().find(|&axis| !shape[axis].is_one());
+        let last = self.last_long(frame, value);
         let lies_along = |axis: usize| {
             let mut operands = operands.iter().enumerate();
             operands.any(|(number, &it)| space.is_contiguous(number, self.shape(it), axis))
@@ -243,7 +281,7 @@ impl<'a> Frames<'a> {
         let Some(node) = self.definition(value) else { return };
         let first = node.operands.first().copied();
         let source = match (&node.op, first) {
-            (op, _) if transfer::is_uniform(op) => {
+            _ if self.is_uniform(node) => {
                 let alike = node.operands.iter().filter(|&&v| self.rank(v) == frame.len());
                 return work.extend(alike.map(|&operand| (operand, frame.to_vec())));
             }
@@ -269,7 +307,7 @@ impl<'a> Frames<'a> {
             let node = &self.function.nodes[id];
             let Some(&result) = node.results.first().filter(|_| self.in_body[id]) else { continue };
             let given = match &node.op {
-                op if transfer::is_uniform(op) && self.rank(result) == frame.len() => {
+                _ if self.is_uniform(node) && self.rank(result) == frame.len() => {
                     Some(frame.to_vec())
                 }
                 Op::Reshape { shape } => transfer::through_reshape(self.shape(value), shape, frame),
@@ -312,11 +350,16 @@ impl<'a> Frames<'a> {
         if self.constants.contains(value) {
             return 0;
         }
+        self.count(self.shape(value))
+    }
+
+    /// The product of extents.
+    fn count(&self, extents: &[Expr]) -> u128 {
         let usual = |symbol| {
             let range = self.function.symbols.get(symbol)?.range;
             Some(USUAL_EXTENT.clamp(range.min, range.max))
         };
-        let count = element_count(self.shape(value)).evaluate(&usual).unwrap_or(i64::MAX);
+        let count = element_count(extents).evaluate(&usual).unwrap_or(i64::MAX);
         u128::from(count.max(1).unsigned_abs())
     }
 
@@ -358,15 +401,17 @@ impl<'a> Frames<'a> {
     /// The frame in which a user reads a value; none if any will do.
     fn needed(&self, value: ValueId, user: User) -> Option<Frame> {
         let identity = permutation::identity(self.rank(value));
-        let User::Operand(id, number) = user else { return Some(identity) };
+        let User::Operand(id, _) = user else { return Some(identity) };
         let node = &self.function.nodes[id];
         let Some(&result) = node.results.first().filter(|_| self.in_body[id]) else {
             return Some(identity);
         };
         Some(match &node.op {
             Op::Transpose { .. } | Op::Contract { .. } | Op::Reduce { .. } => return None,
-            Op::Pad { .. } if number > 0 => return None,
-            op if transfer::is_uniform(op) => self.of(result),
+            _ if self.is_uniform(node) => match self.rank(value) == self.rank(result) {
+                true => self.of(result),
+                false => return None,
+            },
             Op::Broadcast { axes, .. } => transfer::through_broadcast(axes, &self.of(result)),
             Op::Reshape { shape } => {
                 transfer::through_reshape(shape, self.shape(value), &self.of(result))
@@ -390,14 +435,12 @@ impl<'a> Frames<'a> {
                     (transfer::through_reduce(space, &self.of(x)), self.of(result));
                 let moved = self.motion(result, &natural, &own);
                 // Vectors run along the operand's last axis, if it is not reduced.
-                let last = |frame: &[usize], value: ValueId| {
-                    frame.iter().rev().copied().find(|axis| !self.shape(value)[*axis].is_one())
-                };
-                let in_vectors = last(&self.of(x), x).is_some_and(|axis| {
+                let in_vectors = self.last_long(&self.of(x), x).is_some_and(|axis| {
                     let symbols = space.operands[0][axis].symbols();
                     symbols.iter().any(|symbol| symbol.index() < space.parallel)
                 });
-                let harmed = in_vectors && last(&natural, result) != last(&own, result);
+                let last = |frame: &Frame| self.last_long(frame, result);
+                let harmed = in_vectors && last(&natural) != last(&own);
                 moved.map_or(0, |_| self.elements(if harmed { x } else { result }))
             }
             (Op::Reshape { shape }, &[x]) => {
@@ -405,8 +448,16 @@ impl<'a> Frames<'a> {
                 let follows = transfer::through_reshape(shape, self.shape(x), frame).is_some();
                 if follows { 0 } else { self.elements(result) }
             }
+            // Along the axis that is last each element is looked up by itself.
+            (Op::Gather { axes, .. }, _) if self.is_uniform(node) => {
+                let last = self.last_long(&self.of(result), result);
+                if axes.first() == last.as_ref() { self.elements(result) } else { 0 }
+            }
             (Op::Contract { space, .. }, operands) => {
                 let harmed = |&(number, x): &(usize, &ValueId)| {
+                    if self.is_far(id, space, number) {
+                        return true;
+                    }
                     let Some(frame) = &self.frames[*x] else { return false };
                     let index = &space.operands[number];
                     let undone = permutation::inverse(frame);
@@ -419,6 +470,30 @@ impl<'a> Frames<'a> {
             }
             _ => 0,
         }
+    }
+
+    /// Whether a contraction meets the terms of a row of an operand far apart, and many of them for
+    /// one tile of its result after the other.
+    fn is_far(&self, id: NodeId, space: &IterationSpace, number: usize) -> bool {
+        let node = &self.function.nodes[id];
+        let (Some(&x), Some(&result)) = (node.operands.get(number), node.results.first()) else {
+            return false;
+        };
+        let Some(ty) = self.function.ty(x).as_tensor() else { return false };
+        let shape = permutation::apply(&self.of(x), &ty.shape);
+        let index = permutation::apply(&self.of(x), &space.operands[number]);
+        let is_row = self.last_long(&self.of(result), result).is_some_and(|axis| {
+            let axis = SymbolId::new(axis);
+            !index.iter().any(|index| index.contains(axis))
+        });
+        let Some(last) = permutation::last_long(&shape).filter(|_| is_row) else { return false };
+        let is_term = |index: &Expr| index.as_symbol().map(|it| it.index() >= space.parallel);
+        let bytes = u128::from(ty.dtype.bits().div_ceil(8));
+        let apart = |axis: usize| bytes * self.count(&shape[axis + 1..]);
+        is_term(&index[last]) == Some(false)
+            && (0..last).any(|axis| is_term(&index[axis]) == Some(true) && apart(axis) >= FAR)
+            && bytes * self.elements(x) >= FAR_FROM
+            && self.count(&[space.reads(number)]) >= READS
     }
 }
 

@@ -11,17 +11,21 @@ use crate::rules::spaces::{natural_order, with_space};
 /// A permutation of a value's axes.
 pub(super) type Frame = Vec<usize>;
 
-/// Whether operands and result of a primitive have one frame, because it treats axes alike.
+/// Whether the result of a primitive and the operands of its rank have one frame, because it treats
+/// axes alike: a gather does that puts indices of one axis in the place of the axis they index.
 pub(super) fn is_uniform(op: &Op) -> bool {
-    matches!(
-        op,
-        Op::Map { .. }
-            | Op::Bitcast { .. }
-            | Op::Slice { .. }
-            | Op::Pad { .. }
-            | Op::Concat { .. }
-            | Op::Cumulate { .. }
-    )
+    match op {
+        Op::Gather { axes, batch, position } => *batch == 0 && axes[..] == [*position],
+        _ => matches!(
+            op,
+            Op::Map { .. }
+                | Op::Bitcast { .. }
+                | Op::Slice { .. }
+                | Op::Pad { .. }
+                | Op::Concat { .. }
+                | Op::Cumulate { .. }
+        ),
+    }
 }
 
 /// Whether a primitive can make its result in another frame.
@@ -48,6 +52,10 @@ pub(super) fn in_frame(op: &Op, frame: &[usize]) -> Op {
             *interior = permutation::apply(frame, interior);
         }
         Op::Concat { axis } | Op::Cumulate { axis, .. } => *axis = moved(*axis),
+        Op::Gather { axes, position, .. } => {
+            *position = moved(*position);
+            *axes = vec![*position];
+        }
         Op::Contract { space, .. } | Op::Reduce { space, .. } => {
             let space = permute_result(space, frame);
             op = with_space(&op, space);
@@ -85,6 +93,16 @@ pub(super) fn through_broadcast(axes: &[usize], result: &[usize]) -> Frame {
     let position = permutation::inverse(result);
     let mut frame = permutation::identity(axes.len());
     frame.put_in_order_by_key(|&axis| position[axes[axis]]);
+    frame
+}
+
+/// The frame of a contraction's operand in which the axes that the sum goes along are last.
+pub(super) fn terms_last(space: &IterationSpace, operand: usize) -> Frame {
+    let index = &space.operands[operand];
+    let is_term =
+        |axis: &usize| index[*axis].symbols().iter().any(|symbol| symbol.index() >= space.parallel);
+    let mut frame = permutation::identity(index.len());
+    frame.put_in_order_by_key(is_term);
     frame
 }
 
