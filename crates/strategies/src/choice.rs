@@ -2,7 +2,7 @@
 //! tiles are run, from how each operand of the sum lies along the axes.
 
 use backend::Target;
-use backend::tile::{Area, Tile, best_tile, div_ceil};
+use backend::tile::{Area, Tile, best_tile, copies_panels, div_ceil};
 use loops::{BufferId, Kernel};
 use schedule::Tail;
 use sym::Expr;
@@ -343,7 +343,7 @@ fn candidate(
     };
     let kept = row_update.and_then(|row| rows_kept(problem, kernel, target, row, along));
     let staged = match row_update {
-        Some(update) => conflicting(problem, kernel, target, update, along),
+        Some(update) => copied_rows(problem, kernel, target, update, along),
         None => Vec::new(),
     };
     let reuse = reuse(problem, kernel, vector, row, along);
@@ -488,8 +488,9 @@ fn lines_between_rows(
     problem.update.loads().zip(along).find_map(of)
 }
 
-/// The row operands whose rows fall on so few cache sets that a tile of them does not stay there.
-fn conflicting(
+/// The row operands that tiles had better meet in a copy: whose rows fall on so few cache sets that
+/// a tile of them does not stay there, or whose terms lie each on a page of its own.
+fn copied_rows(
     problem: &Problem,
     kernel: &Kernel,
     target: &Target,
@@ -500,11 +501,34 @@ fn conflicting(
     for (access, motion) in problem.update.loads().zip(along) {
         let Motion::Steady { stride, .. } = access.motion(row) else { continue };
         let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
-        if *motion == Motion::Still && target.machine.l1.collide(bytes) && row.extent >= 8 {
+        let is_row = *motion == Motion::Still && row.extent >= 8;
+        let meets_pages = || has_terms_far_apart(problem, kernel, target, access);
+        if is_row && (target.machine.l1.collide(bytes) || stride == 1 && meets_pages()) {
             found.push(access.buffer);
         }
     }
     found
+}
+
+/// Whether an operand's terms lie far apart, and more of them than the second-level cache keeps are
+/// met often enough to repay a copy.
+fn has_terms_far_apart(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    access: &Access,
+) -> bool {
+    let Some(innermost) = problem.reduced.last() else { return false };
+    let buffer = &kernel.buffers[access.buffer];
+    let width = i64::from(buffer.dtype.bits()) / 8;
+    let elements: i64 = buffer.shape.iter().map(|extent| kernel.weight(extent)).product();
+    let still = problem.update.loops.iter().filter(|by| access.motion(by) == Motion::Still);
+    let reads: i64 = still.map(|by| by.extent).product();
+    let is_far = match access.motion(innermost) {
+        Motion::Steady { stride, block: None } => stride.abs() * width >= target.machine.near_bytes,
+        _ => false,
+    };
+    is_far && copies_panels(reads, elements * width)
 }
 
 /// How many rows of the operands that the vectors do not move have lines side by side in the

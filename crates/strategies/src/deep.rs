@@ -155,7 +155,7 @@ fn cut(
     }
     let strides = row_strides(hand, problem, row);
     let kept = strides.iter().map(|bytes| rows_kept(target, *bytes)).min();
-    let copies = !choice.staged.is_empty() && choice.rows_kept.is_some_and(|kept| rows > kept);
+    let copies = !choice.staged.is_empty() && choice.rows_kept.is_none_or(|kept| rows > kept);
     // Rows that are copied lie one behind the other.
     let kept = kept.filter(|_| !copies).unwrap_or(i64::MAX);
     // Two parts of panels in an eighth of the cache each, and half of it for the rows: a tile of

@@ -43,7 +43,7 @@ use crate::{deep, rows, stream};
 const COPIED: i64 = 4;
 
 /// What is said where rows are copied.
-pub(super) const COPIED_ROWS: &str = ", rows copied because they fall on the same cache sets";
+pub(super) const COPIED_ROWS: &str = ", rows copied to lie side by side";
 
 /// The sketch's name.
 pub(super) const NAME: &str = "tile";
