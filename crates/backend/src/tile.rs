@@ -50,6 +50,8 @@ pub struct Area {
     pub shared: i64,
     /// Whether an operand moves along rows and vectors, so that every accumulator has a load.
     pub elementwise: bool,
+    /// Whether vectors of the operand that carries the vector axis begin anywhere in a line.
+    pub unaligned: bool,
     /// Whether each step reads a row elsewhere in an operand larger than the second-level cache.
     pub scattered_rows: bool,
     /// Lines from one row to the next, of an operand of the rows of which each step meets other
@@ -134,8 +136,9 @@ impl Tile {
     /// Cycles to load a vector of the operand that carries the vector axis.
     fn cycles_of_load(self, target: &Target, area: &Area) -> f64 {
         let panel = self.vectors * i64::from(target.vector_bytes) * area.depth;
+        let parts = if area.unaligned { target.machine.unaligned_load } else { 1.0 };
         match target.machine.l1.keeps(panel as f64) {
-            true => 1.0 / target.machine.loads_per_cycle,
+            true => parts / target.machine.loads_per_cycle,
             false => f64::from(target.vector_bytes) / target.machine.l2.reads,
         }
     }

@@ -318,6 +318,7 @@ fn candidate(
     let mut both = problem.update.loads().zip(along);
     let both = both.any(|(access, motion)| *motion != Motion::Still && moves(access));
     let elementwise = along.len() > 1 && (both || along.iter().all(|motion| motion.is_unit()));
+    let is_product = along.len() > 1 && !elementwise;
     let lines_between_rows = row_update
         .filter(|_| !elementwise)
         .and_then(|row| lines_between_rows(problem, kernel, target, row, along));
@@ -335,6 +336,7 @@ fn candidate(
         instruction,
         shared,
         elementwise,
+        unaligned: is_product && is_unaligned(problem, along, lanes),
         scattered_rows,
         lines_between_rows,
         rows_kept: None,
@@ -439,6 +441,20 @@ fn largest_tile(problem: &Problem, vector: usize, row: Option<usize>, lanes: i64
     let (rows, columns) = (row.map_or(i64::MAX, most_rows), least(vector));
     let is_free = rows < i64::MAX || columns < i64::MAX;
     is_free.then_some(Tile { rows, vectors: (columns / lanes).max(1) })
+}
+
+/// Whether an operand that is contiguous along the vectors is met at places that are no whole
+/// vectors apart.
+fn is_unaligned(problem: &Problem, along: &[Motion], lanes: i64) -> bool {
+    let copied = |id: BufferId| problem.copied.iter().any(|copied| copied.buffer == id);
+    let apart = |access: &Access| {
+        problem.update.loops.iter().any(|by| match access.motion(by) {
+            Motion::Steady { stride, .. } => stride != 1 && stride % lanes != 0,
+            Motion::Still | Motion::Irregular => false,
+        })
+    };
+    let mut loads = problem.update.loads().zip(along);
+    loads.any(|(access, motion)| motion.is_unit() && !copied(access.buffer) && apart(access))
 }
 
 /// Whether a large operand that carries the vector axis is met row by row as the sum goes on, a row
