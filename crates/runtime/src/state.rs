@@ -15,6 +15,7 @@ use crate::executable::LoadedProgram;
 use crate::memory::{ALIGNMENT, Block};
 use crate::pool;
 use crate::resolve::{Owner, Resolved};
+use crate::settling::SettlingBlock;
 
 /// An executable's memory for one caller: arena, scratch memory, pointers. Made once, used for any
 /// number of runs, one at a time.
@@ -36,7 +37,7 @@ pub struct State {
     pub(crate) scratch_stride: usize,
     /// Whether each port, in the order of the resolved, has been given memory in the present call.
     pub(crate) given: Vec<bool>,
-    arena: Block,
+    arena: SettlingBlock,
 }
 
 // SAFETY: the pointers lead into memory that the state owns or that the present call borrows.
@@ -66,11 +67,11 @@ impl State {
             scratch,
             scratch_stride,
             given: vec![false; resolved.ports.len()],
-            arena,
+            arena: SettlingBlock::new(arena),
             executable,
         };
         if let Some(port) = state.executable.resolved.port(Owner::Arena) {
-            state.give(port, state.arena.as_ptr());
+            state.give(port, state.arena.block().as_ptr());
         }
         Ok(state)
     }
@@ -158,6 +159,11 @@ impl StatePool {
         self.count() * self.executable.arena_bytes()
     }
 
+    /// Moves the large arenas that are kept to huge pages now, rather than beside later runs.
+    pub fn settle(&self) {
+        self.lock().iter().for_each(|state| state.arena.settle());
+    }
+
     /// Gives back what is kept.
     pub fn release(&self) {
         self.lock().clear();
@@ -177,6 +183,7 @@ impl StatePool {
             Some(state) => state,
             None => State::new(self.executable.clone(), threads)?,
         };
+        state.arena.count_run();
         let outcome = work(&mut state);
         self.lock().push(state);
         outcome

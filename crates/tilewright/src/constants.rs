@@ -4,15 +4,12 @@
 //! `setup` runs on a thread of its own, beside what is compiled meanwhile; whoever reads the
 //! constants waits for it. It holds its own code until then.
 
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use base::parallel::Beside;
 use base::{Diagnostics, Result};
 use bytes::Bytes;
-use runtime::Block;
-
-/// Bytes of constants that do not stay in caches from run to run.
-const LARGE_CONSTANTS: usize = 4 << 20;
+use runtime::{Block, SettlingBlock};
 
 /// Fewer bytes are computed sooner than a thread is started.
 const FEW_CONSTANTS: usize = 1 << 20;
@@ -31,14 +28,14 @@ pub(crate) struct ComputedConstants {
     bytes: usize,
     /// Where they are computed; none once it has been waited for.
     computing: Mutex<Option<Beside<Result<Block>>>>,
-    /// The block, or why there is none. A thread that moves it to huge pages has it, too.
-    block: OnceLock<Result<Arc<Block>>>,
+    /// The block, or why there is none.
+    block: OnceLock<Result<SettlingBlock>>,
 }
 
 impl Constants {
     /// Those of a block.
     pub(crate) fn of(block: Block) -> Constants {
-        let (bytes, block) = (block.len(), OnceLock::from(Ok(Arc::new(block))));
+        let (bytes, block) = (block.len(), OnceLock::from(Ok(SettlingBlock::new(block))));
         Constants::Computed(ComputedConstants { bytes, computing: Mutex::default(), block })
     }
 
@@ -77,33 +74,34 @@ impl Constants {
     /// Faults of `setup`.
     pub(crate) fn bytes(&self) -> Result<&[u8]> {
         match self {
-            Constants::Computed(computed) => computed.block().map(|block| block.bytes()),
+            Constants::Computed(computed) => {
+                computed.block().map(|settling| settling.block().bytes())
+            }
             Constants::Mapped(bytes) => Ok(bytes),
         }
     }
 
-    /// The block, if its bytes have been computed and come from memory in each run.
-    pub(crate) fn to_move(&self) -> Option<&Arc<Block>> {
+    /// The block, if its bytes have been computed.
+    pub(crate) fn computed(&self) -> Option<&SettlingBlock> {
         let Constants::Computed(computed) = self else { return None };
-        let made = computed.block.get()?.as_ref().ok();
-        made.filter(|block| block.len() >= LARGE_CONSTANTS)
+        computed.block.get()?.as_ref().ok()
     }
 
     /// The block, if it has been computed here and nobody else has it.
     pub(crate) fn into_block(self) -> Option<Block> {
         let Constants::Computed(computed) = self else { return None };
         _ = computed.block();
-        Arc::try_unwrap(computed.block.into_inner()?.ok()?).ok()
+        computed.block.into_inner()?.ok()?.into_block()
     }
 }
 
 impl ComputedConstants {
-    fn block(&self) -> Result<&Arc<Block>> {
+    fn block(&self) -> Result<&SettlingBlock> {
         let made = self.block.get_or_init(|| {
             let computing = self.computing.lock().unwrap_or_else(PoisonError::into_inner).take();
             let computing = computing
                 .ok_or_else(|| Diagnostics::internal("the constants have been abandoned"))?;
-            computing.join().map(Arc::new)
+            computing.join().map(SettlingBlock::new)
         });
         made.as_ref().map_err(Clone::clone)
     }
@@ -115,7 +113,7 @@ mod tests {
 
     #[test]
     fn constants_are_waited_for() {
-        for bytes in [64, FEW_CONSTANTS, LARGE_CONSTANTS] {
+        for bytes in [64, FEW_CONSTANTS, 4 * FEW_CONSTANTS] {
             let fill = |memory: &mut [u8]| {
                 std::thread::sleep(std::time::Duration::from_millis(5));
                 memory.fill(7);
@@ -126,7 +124,7 @@ mod tests {
             assert_eq!(constants.len(), bytes);
             let all = constants.bytes().expect("it fills them");
             assert!(all.len() == bytes && all.iter().all(|byte| *byte == 7));
-            assert_eq!(constants.to_move().is_some(), bytes >= LARGE_CONSTANTS);
+            assert!(constants.computed().is_some());
             let block = constants.into_block().expect("nobody else has it");
             assert_eq!(block.bytes().last(), Some(&7));
         }
@@ -142,6 +140,6 @@ mod tests {
             let found = constants.bytes().expect_err("it fails").to_string();
             assert!(found.contains("no setup"), "{found}");
         }
-        assert!(constants.to_move().is_none() && constants.into_block().is_none());
+        assert!(constants.computed().is_none() && constants.into_block().is_none());
     }
 }

@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backend::Target;
@@ -57,8 +57,6 @@ pub struct Variant {
     pub(crate) facts: Facts,
     /// What `setup` computed.
     pub(crate) constants: Constants,
-    /// Runs that were given the constants, as far as they are counted.
-    pub(crate) runs: AtomicU32,
     pub(crate) setup: Arc<LateValue<Specialisation>>,
     /// The weights that `setup` reads and that are not at hand: an engine keeps what was made of
     /// them.
@@ -66,9 +64,6 @@ pub struct Variant {
     /// One compile at a time. Of each segment, the code that there is for many extents.
     pub(crate) compiling: Mutex<BTreeMap<FunctionId, Scopes>>,
 }
-
-/// Runs behind which large constants are worth moving to huge pages.
-const RUNS_BEFORE_MOVE: u32 = 8;
 
 impl Variant {
     /// Compiles what does not depend on free extents, for runs of which this is known.
@@ -111,7 +106,6 @@ impl Variant {
             front: Arc::new(LateValue::of(front)),
             facts,
             constants,
-            runs: AtomicU32::new(0),
             setup,
             absent: BTreeSet::new(),
             compiling: Mutex::default(),
@@ -386,32 +380,19 @@ impl Variant {
         for &id in specialisation.executable().weights() {
             call.weight(id, specialisation.weight(id).bytes())?;
         }
-        self.move_to_huge_pages();
-        call.constants(self.constants.bytes()?)
+        let bytes = self.constants.bytes()?;
+        if let Some(block) = self.constants.computed() {
+            block.count_run();
+        }
+        call.constants(bytes)
     }
 
-    /// Behind some runs, moves constants that come from memory each time to huge pages, beside the
-    /// runs that follow.
-    fn move_to_huge_pages(&self) {
-        let Some(block) = self.constants.to_move() else { return };
-        if self.runs.load(Ordering::Relaxed) > RUNS_BEFORE_MOVE {
-            return;
-        }
-        if self.runs.fetch_add(1, Ordering::Relaxed) == RUNS_BEFORE_MOVE {
-            let block = block.clone();
-            let thread = std::thread::Builder::new().name("huge pages".to_owned());
-            // Without a thread, or without huge pages, everything is as it was.
-            _ = thread.spawn(move || block.collapse());
-        }
-    }
-
-    /// Moves them now, unless that is done or begun.
+    /// Moves the constants to huge pages now, unless that is done or begun.
     pub(crate) fn settle(&self) {
         // Faults of what computes them are those of the first run.
         _ = self.constants.bytes();
-        let Some(block) = self.constants.to_move() else { return };
-        if self.runs.swap(RUNS_BEFORE_MOVE + 1, Ordering::Relaxed) <= RUNS_BEFORE_MOVE {
-            block.collapse();
+        if let Some(block) = self.constants.computed() {
+            block.settle();
         }
     }
 

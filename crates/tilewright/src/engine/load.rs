@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::AtomicU32;
 use std::sync::{Arc, Mutex, OnceLock};
 
 use base::text::Parser;
@@ -261,7 +260,6 @@ impl Loader {
             outputs: outputs.to_vec(),
             facts: Facts::default(),
             constants: Constants::Mapped(constants),
-            runs: AtomicU32::new(0),
             setup,
             absent,
             compiling: Mutex::new(compiling),
