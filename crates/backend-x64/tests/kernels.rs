@@ -314,6 +314,36 @@ fn every_second_element_of_every_length() {
     }
 }
 
+#[test]
+fn elements_backwards_of_every_length() {
+    for dtype in ["f32", "i32", "u32", "f64", "i64", "bf16", "f16", "i8", "u16", "bool"] {
+        for extent in [1, 2, 3, 4, 7, 8, 9, 13, 16, 17, 24, 33, 40, 64] {
+            let last = extent - 1;
+            check(&format!(
+                "kernel @mirrored(%x: read {dtype}[3, {extent}], %y: write {dtype}[3, {extent}]) {{
+                   for c < 3 {{ for i < {extent} vector {{ %y[c, i] = %x[c, {last} - i] }} }}
+                 }}"
+            ));
+            check(&format!(
+                "kernel @guarded(%x: read {dtype}[{extent}], %y: update {dtype}[5, {extent}]) {{
+                   for r < 5 {{
+                     for i < {extent} vector {{
+                       if i < 11 {{ if i + 7 * r < {extent} {{ %y[r, i] = %x[{last} - i] }} }}
+                     }}
+                   }}
+                 }}"
+            ));
+            check(&format!(
+                "kernel @framed(%x: read {dtype}[{extent}], %y: write {dtype}[{extent}]) {{
+                   for i < {extent} vector {{
+                     %y[i] = guard(3 <= i ? %x[{last} + 3 - i] : %x[i])
+                   }}
+                 }}"
+            ));
+        }
+    }
+}
+
 /// Where it is known which lanes are on, and where it is not.
 #[test]
 fn elements_at_equal_distances_of_every_length() {

@@ -16,18 +16,47 @@ pub(crate) struct Contents {
     pub(crate) tensor: Promise<Tensor>,
     bytes: usize,
     usage: Arc<Usage>,
+    /// Where its memory goes when nobody holds it any more; else back to the system.
+    spare: Option<Arc<Spare>>,
 }
 
 impl Contents {
-    pub(crate) fn new(tensor: Promise<Tensor>, bytes: usize, usage: &Arc<Usage>) -> Arc<Contents> {
+    pub(crate) fn new(
+        tensor: Promise<Tensor>,
+        bytes: usize,
+        usage: &Arc<Usage>,
+        spare: Option<Arc<Spare>>,
+    ) -> Arc<Contents> {
         usage.add(bytes);
-        Arc::new(Contents { tensor, bytes, usage: usage.clone() })
+        Arc::new(Contents { tensor, bytes, usage: usage.clone(), spare })
     }
 }
 
 impl Drop for Contents {
     fn drop(&mut self) {
         self.usage.remove(self.bytes);
+        if let Some(spare) = &self.spare
+            && let Some(tensor) = self.tensor.take()
+        {
+            spare.keep(tensor);
+        }
+    }
+}
+
+/// Memory of an output that was given back, for the next run: pages that the system gives anew are
+/// cleared and mapped one by one, which can take as long as a run.
+#[derive(Default)]
+pub(crate) struct Spare(Mutex<Option<Tensor>>);
+
+impl Spare {
+    fn keep(&self, mut tensor: Tensor) {
+        if tensor.owns_elements() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(tensor);
+        }
+    }
+
+    pub(crate) fn take(&self) -> Option<Tensor> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
@@ -69,7 +98,7 @@ impl Buffer {
     ) -> Buffer {
         let bytes = tensor.bytes().len();
         let usage = &client.topology.devices[device].usage;
-        let contents = Contents::new(Promise::of(Ok(tensor)), bytes, usage);
+        let contents = Contents::new(Promise::of(Ok(tensor)), bytes, usage, None);
         Buffer::new(client, device, (form, extents), contents)
     }
 
@@ -160,7 +189,7 @@ impl Buffer {
         let contents = self.contents()?;
         let (form, extents) = (self.form, self.extents.clone());
         let usage = &client.topology.devices[device].usage;
-        let copy = Contents::new(Promise::open(), contents.bytes, usage);
+        let copy = Contents::new(Promise::open(), contents.bytes, usage, None);
         let told = copy.clone();
         // Tensors share their elements until one of them is written to.
         contents.tensor.when_kept(move |outcome| told.tensor.keep(outcome.clone()));

@@ -60,6 +60,21 @@ impl<T: Clone> Promise<T> {
         matches!(*self.lock(), State::Kept(_))
     }
 
+    /// Whether the value is there, and nothing went wrong.
+    pub(crate) fn is_kept_well(&self) -> bool {
+        matches!(*self.lock(), State::Kept(Ok(_)))
+    }
+
+    /// The value, if it is there and nobody else can ask for it any more.
+    pub(crate) fn take(&mut self) -> Option<T> {
+        let open = State::Open { waiters: Vec::new(), sleepers: 0 };
+        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(state, open) {
+            State::Kept(outcome) => outcome.ok(),
+            State::Open { .. } => None,
+        }
+    }
+
     /// What is there now, if anything.
     pub(crate) fn now(&self) -> Option<Outcome<T>> {
         match &*self.lock() {

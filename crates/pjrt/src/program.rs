@@ -1,5 +1,6 @@
 //! Programs: compiled, and run on buffers.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -11,7 +12,7 @@ use tilewright::{
 };
 
 use crate::boundary::{Handle, Start};
-use crate::buffer::{Buffer, Contents, deleted};
+use crate::buffer::{Buffer, Contents, Spare, deleted};
 use crate::client::{Client, Device, MEMORY_KIND};
 use crate::compile_options::{CompileOptions, assignment_message};
 use crate::element::ElementForm;
@@ -21,6 +22,10 @@ use crate::shards::{Part, ShardingTable, cut, put, sharding_message};
 
 /// A run that takes less is done where it is called: to hand it to the queue would take longer.
 const SHORT_RUN: Duration = Duration::from_micros(100);
+
+/// Bytes of outputs whose memory is kept for the next run: shorter ones are had at once, and of
+/// longer ones a second one may be more than there is room for.
+const SPARED: RangeInclusive<usize> = 64 << 10..=32 << 20;
 
 /// A program that was compiled, and the devices that it is for.
 pub(crate) struct LoadedProgram {
@@ -76,6 +81,8 @@ struct Loaded {
     outputs: Vec<Value>,
     /// Shapes of inputs whose elements an update has, by the inputs' numbers.
     shapes: Vec<Option<Tensor>>,
+    /// Memory of outputs for the next run, by their numbers.
+    spares: Vec<Option<Arc<Spare>>>,
     /// How long the last run took, in nanoseconds; none has run yet at the greatest number.
     last_run: AtomicU64,
 }
@@ -124,6 +131,9 @@ impl LoadedProgram {
             donation.and_then(|_| Tensor::try_zeros(value.form.dtype, &value.shape))
         });
         let shapes = shapes.collect();
+        let is_spared = |value: &Value| is_alone && SPARED.contains(&value.bytes);
+        let spares =
+            outputs.iter().map(|value| is_spared(value).then(Arc::<Spare>::default)).collect();
         let last_run = AtomicU64::new(u64::MAX);
         Ok(LoadedProgram {
             name,
@@ -137,7 +147,7 @@ impl LoadedProgram {
             output_tables,
             input_shardings,
             output_shardings,
-            executable: Arc::new(Loaded { executable, inputs, outputs, shapes, last_run }),
+            executable: Arc::new(Loaded { executable, inputs, outputs, shapes, spares, last_run }),
             is_deleted: AtomicBool::new(false),
             client,
         })
@@ -220,8 +230,8 @@ impl LoadedProgram {
         for &number in &self.device_numbers {
             let device = device.unwrap_or(number);
             let usage = &self.client.topology.devices[device].usage;
-            for value in outputs {
-                let contents = Contents::new(elements(), value.bytes, usage);
+            for (value, spare) in outputs.iter().zip(&self.executable.spares) {
+                let contents = Contents::new(elements(), value.bytes, usage, spare.clone());
                 let form = (value.form, value.extents.clone());
                 buffers.push(Buffer::new(self.client.clone(), device, form, contents));
             }
@@ -371,7 +381,7 @@ impl Loaded {
             updated.push((number, output, tensor));
         }
         if updated.is_empty() {
-            return Ok(self.executable.run(&inputs)?);
+            return self.compute_into_spares(&inputs);
         }
         let mut updates: Vec<Update<'_>> = Vec::new();
         for (input, output, tensor) in &mut updated {
@@ -384,6 +394,22 @@ impl Loaded {
         }
         let all = results.into_iter().collect::<Option<Vec<Tensor>>>();
         all.ok_or_else(an_output_is_missing)
+    }
+}
+
+impl Loaded {
+    /// The results, in memory of earlier ones where there is some.
+    fn compute_into_spares(&self, inputs: &[Tensor]) -> Outcome<Vec<Tensor>> {
+        let spares = || self.spares.iter().map(|spare| spare.as_ref().and_then(|it| it.take()));
+        if self.spares.iter().all(Option::is_none) {
+            return Ok(self.executable.run(inputs)?);
+        }
+        let zeros = |value: &Value| Tensor::try_zeros(value.form.dtype, &value.shape);
+        let outputs =
+            spares().zip(&self.outputs).map(|(spare, value)| spare.or_else(|| zeros(value)));
+        let mut outputs = outputs.collect::<Option<Vec<Tensor>>>().ok_or_else(too_little_memory)?;
+        self.executable.run_into(inputs, &mut outputs)?;
+        Ok(outputs)
     }
 }
 

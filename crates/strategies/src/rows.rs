@@ -450,8 +450,9 @@ pub(super) fn vectorise_nest(
             writes && loads.all(fits)
         })
     };
-    let close: fn(Motion) -> bool =
-        |motion| motion.is_vector() || matches!(motion, Motion::Steady { stride: 2, block: None });
+    let close: fn(Motion) -> bool = |motion| {
+        motion.is_vector() || matches!(motion, Motion::Steady { stride: -1 | 2, block: None })
+    };
     let any: fn(Motion) -> bool = |_| true;
     for found in candidates(Motion::is_vector).chain(candidates(close)).chain(candidates(any)) {
         if hand.attempt(|hand| sum_in_registers(hand, nest, own, found, target)).is_ok() {

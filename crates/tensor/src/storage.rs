@@ -41,6 +41,14 @@ impl Storage {
         }
     }
 
+    /// Whether nobody else holds the bytes.
+    pub(crate) fn is_unique(&mut self) -> bool {
+        match self {
+            Storage::Owned(bytes) => Arc::get_mut(bytes).is_some(),
+            Storage::Shared(_) | Storage::Strings(_) => false,
+        }
+    }
+
     /// The bytes to write to, copied first if anyone else holds them.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         if let Storage::Shared(bytes) = self {

@@ -210,6 +210,11 @@ impl Tensor {
         self.storage.bytes_mut()
     }
 
+    /// Whether it can be written to without a copy: no other tensor has its elements.
+    pub fn owns_elements(&mut self) -> bool {
+        self.storage.is_unique()
+    }
+
     /// The elements, if `T` is their type: in place, or copied if the bytes are not aligned.
     pub fn as_slice<T: Element>(&self) -> Option<Cow<'_, [T]>> {
         (T::DTYPE == self.dtype).then(|| view(self.bytes()))

@@ -1,7 +1,7 @@
 //! From a source to an executable.
 
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use backend::Target;
 #[cfg(feature = "aten")]
@@ -180,5 +180,6 @@ pub fn compile_for(target: Target, source: Source, options: &Options) -> Result<
         variant.prepare_fixed(&model)?;
     }
     variant.keep(&model.cache);
-    Ok(Executable { model, inputs, outputs, making: Mutex::new(()) })
+    let (making, fixed) = (Mutex::default(), OnceLock::new());
+    Ok(Executable { model, inputs, outputs, making, fixed })
 }

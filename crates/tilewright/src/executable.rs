@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use backend::Target;
 use base::{Diagnostic, Diagnostics, Result, codes};
-use front::{Facts, Port, in_order};
+use front::{Facts, Port, PortExtent, in_order};
 use graph::{Assumption, Function, Op};
 use sym::Expr;
 use tensor::{DType, Given, Kind, Tensor, Value};
@@ -31,6 +31,15 @@ pub struct Executable {
     pub(crate) outputs: Vec<Port>,
     /// Locked while a variant is made.
     pub(crate) making: Mutex<()>,
+    /// The code of every run, known behind the first: none where runs differ in more than the
+    /// elements of their inputs, or have several segments.
+    pub(crate) fixed: OnceLock<Option<FixedRun>>,
+}
+
+/// What runs whatever the inputs hold.
+pub(crate) struct FixedRun {
+    variant: Arc<Variant>,
+    segment: Arc<Specialisation>,
 }
 
 /// Sizes and counts of an executable.
@@ -127,6 +136,11 @@ impl Executable {
                 .into());
         }
         self.check_inputs(inputs)?;
+        if let Some(FixedRun { variant, segment }) = self.fixed_run(inputs)? {
+            let mut outputs = segment.new_outputs()?;
+            let run = || variant.run_segment(&self.model, segment, inputs, &mut outputs);
+            return base::catch_abandoned(run).map(|()| outputs);
+        }
         let results = self.run_components(inputs)?.1.into_iter();
         let no_tensor = || Diagnostics::internal("an output is no tensor");
         results.map(Value::into_tensor).collect::<Option<_>>().ok_or_else(no_tensor)
@@ -288,6 +302,7 @@ impl Executable {
     /// # Errors
     /// Faults while computing; `TW0901` while somebody holds a variant of the model.
     pub fn refit(&mut self) -> Result<()> {
+        self.fixed = OnceLock::new();
         let options = &self.model.options;
         let done = self.model.cache.change_variants(|variant| variant.refit(options));
         done.unwrap_or_else(|| Err(Diagnostics::internal("a variant is held during a refit")))
@@ -321,7 +336,29 @@ impl Executable {
         inputs: &[Tensor],
     ) -> Result<(Arc<Variant>, Option<Arc<Specialisation>>)> {
         self.check_inputs(inputs)?;
+        if let Some(FixedRun { variant, segment }) = self.fixed_run(inputs)? {
+            return Ok((variant.clone(), Some(segment.clone())));
+        }
         self.with_facts(inputs, &|variant| variant.only_segment(&self.model, inputs))
+    }
+
+    /// What runs whatever the inputs hold, if that is so; these are inputs that fit the model.
+    fn fixed_run(&self, inputs: &[Tensor]) -> Result<Option<&FixedRun>> {
+        if let Some(found) = self.fixed.get() {
+            return Ok(found.as_ref());
+        }
+        let is_fixed = |port: &Port| {
+            let is_fixed = |extent: &PortExtent| matches!(extent, PortExtent::Fixed(_));
+            port.kind == Kind::Tensor && port.shape.iter().all(is_fixed)
+        };
+        let mut found = None;
+        if self.inputs.iter().all(is_fixed) {
+            let only = |variant: &Variant| variant.only_segment(&self.model, inputs);
+            let (variant, segment) = self.with_facts(inputs, &only)?;
+            let segment = segment.filter(|_| variant.facts == Facts::default());
+            found = segment.map(|segment| FixedRun { variant, segment });
+        }
+        Ok(self.fixed.get_or_init(|| found).as_ref())
     }
 
     /// The variant for these inputs, and what a run computes: the code of each segment, with the

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use base::{Arena, ConstantId, Diagnostic, Diagnostics, Result, codes};
 use front::Facts;
@@ -55,6 +55,7 @@ impl Executable {
         let new = Arc::new(imported.module.constants);
         drop(variants);
         let held = || Diagnostics::internal("a variant is held during a refit");
+        self.fixed = OnceLock::new();
         let cache = &mut self.model.cache;
         cache.change_segments(|segment| segment.refitted(&new)).ok_or_else(held)?;
         let done = cache.change_variants(|variant| variant.refit_with(options, &new));

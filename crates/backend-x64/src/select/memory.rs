@@ -1,8 +1,8 @@
 //! Loads, and what loads and stores have in common.
 //!
 //! In a `Vector` loop an access is uniform (one element for all lanes), contiguous, of every second
-//! element (`strided`), of elements at constant distances (`scattered`), a gather, or done lane by
-//! lane by way of the frame. Accesses are limited to the lanes that the tail and the guards in
+//! element or backwards (`strided`), of elements at constant distances (`scattered`), a gather, or
+//! done lane by lane by way of the frame. Accesses are limited to the lanes that the tail and the guards in
 //! force leave on: by masks; where there is one address for all lanes, by reading from the frame
 //! instead when no lane is on.
 //!
@@ -98,6 +98,9 @@ impl Selector<'_> {
             return Ok(column);
         }
         if let Some(values) = self.load_every_second(buffer, &linear, rest, lanes) {
+            return Ok(values);
+        }
+        if let Some(values) = self.load_backwards(buffer, &linear, rest, lanes) {
             return Ok(values);
         }
         if let Some(step) = step {

@@ -1,13 +1,14 @@
-//! Loads of every second element: two contiguous loads and a permutation of both instead of a
-//! gather, which takes as long as a load for each lane.
+//! Loads of every second element, and of elements backwards: contiguous loads and a permutation
+//! instead of a gather, which takes as long as a load for each lane.
 //!
 //! ```text
 //! for j < 16 vector { .. = in[2 * j] }
+//! for j < 16 vector { .. = in[15 - j] }
 //! ```
 //!
-//! loads `in[0..16]` and `in[15..31]`, so nothing is touched beyond the last element that is asked
-//! for. What lies between the elements belongs to the buffer; another thread may be writing it,
-//! which is no matter, because it is dropped.
+//! load `in[0..16]` and `in[15..31]`, and `in[0..16]`, so nothing is touched beyond the elements
+//! that are asked for. What lies between them belongs to the buffer; another thread may be writing
+//! it, which is no matter, because it is dropped.
 
 use loops::BufferId;
 
@@ -48,7 +49,7 @@ impl Selector<'_> {
         };
         let low = self.part(buffer, linear, 0, within(0), lanes);
         let high = match last as usize >= lanes {
-            true => self.part(buffer, linear, lanes - 1, within(lanes - 1), lanes),
+            true => self.part(buffer, linear, lanes as i64 - 1, within(lanes - 1), lanes),
             false => low,
         };
         let (lane, [low, high]) = (low.lane, [low, high].map(|part| self.register(part)));
@@ -67,16 +68,51 @@ impl Selector<'_> {
         Some(self.element_of_widened(Vector { item: Item::Register(value), lane, lanes }, dtype))
     }
 
+    /// Elements of at least 32 bits, or widened to that, each in front of that of the lane before,
+    /// in a whole register's lanes, of which it is known whether they are on.
+    pub(super) fn load_backwards(
+        &mut self,
+        buffer: BufferId,
+        linear: &Linear,
+        mask: Mask,
+        lanes: usize,
+    ) -> Option<Evaluated> {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        // How many times 32 bits an element has.
+        let words = if dtype.bits() == 64 { 2 } else { 1 };
+        let Mask::Constant(on) = mask else { return None };
+        let ty = register_type(if words == 2 { Lane::I64 } else { Lane::I32 }, lanes);
+        let on = on & all_lanes(lanes);
+        let is_next = linear.lane_step == -(self.element_bytes(buffer) as i64);
+        let can_mask = self.builder.has_masks() || dtype.bits() >= 32;
+        if !is_next || linear.irregular || ty.vector_bytes() != 4 * words * lanes {
+            return None;
+        }
+        if on == 0 || words * lanes < 8 || !(can_mask || on == all_lanes(lanes)) {
+            return None;
+        }
+        let last = lanes - 1;
+        let wanted = (0..lanes).fold(0, |bits, lane| bits | (on >> lane & 1) << (last - lane));
+        let loaded = self.part(buffer, linear, -(last as i64), wanted, lanes);
+        let of = |lane: usize| (0..words).map(move |word| (words * (last - lane) + word) as u64);
+        let places: Vec<u64> = (0..lanes).flat_map(of).collect();
+        let order = self.lane_constants(&places, Lane::I32);
+        let (order, value) = (self.register(order), self.register(loaded));
+        let inst = Inst::new(Opcode::Permute, Lane::I32, &[order, value]);
+        let item = Item::Register(self.builder.emit(inst, ty));
+        Some(self.element_of_widened(Vector { item, ..loaded }, dtype))
+    }
+
     /// Those elements from the one at `skipped` on that are wanted, the rest zero.
     fn part(
         &mut self,
         buffer: BufferId,
         linear: &Linear,
-        skipped: usize,
+        skipped: i64,
         wanted: u32,
         lanes: usize,
     ) -> Vector {
-        let constant = linear.constant + (skipped * self.element_bytes(buffer)) as i64;
+        let constant = linear.constant + skipped * self.element_bytes(buffer) as i64;
         let linear = Linear { constant, lane_step: 0, ..linear.clone() };
         let address = self.address_under_guards(buffer, &linear);
         self.load_widened(buffer, address, Mask::Constant(wanted), lanes)

@@ -159,7 +159,7 @@ entries! {
 
     buffer_ready_event(arguments: BufferReady) {
         let contents = arguments.buffer.get()?.contents()?;
-        if contents.tensor.is_kept() && matches!(contents.tensor.now(), Some(Ok(_))) {
+        if contents.tensor.is_kept_well() {
             arguments.event = ready();
             return Ok(());
         }

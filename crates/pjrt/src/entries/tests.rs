@@ -267,6 +267,47 @@ fn memory_that_somebody_reads_is_not_written_to() {
     destroy_client(client);
 }
 
+/// 128 KB, of which memory is kept for the next run.
+const LARGE: &str = "func.func public @main(%x: tensor<32768xf32>) -> tensor<32768xf32> {
+  %y = stablehlo.add %x, %x : tensor<32768xf32>
+  return %y : tensor<32768xf32>
+}";
+
+#[test]
+fn memory_of_large_outputs_that_nobody_holds_is_used_again() {
+    if !tilewright::runs_here() {
+        return;
+    }
+    let client = client();
+    let program = compiled(client, LARGE).expect("it compiles");
+    let inputs = [1.0, 2.0, 3.0].map(|value| buffer_of(client, &[value; 32768], 0));
+    let address = |buffer: Handle<Buffer>| {
+        let mut address = given!(BufferAddress { buffer: buffer, address: 0 });
+        well(buffers::buffer_address(&mut address));
+        address.address
+    };
+    let mut found = [Handle::NONE; 3];
+    for (input, output) in inputs.iter().zip(found.chunks_mut(1)) {
+        well(run(program, &[*input], output));
+    }
+    for (buffer, value) in found.iter().zip([2.0, 4.0, 6.0]) {
+        assert!(elements(*buffer, 32768).iter().all(|element| *element == value));
+    }
+    let free = address(found[1]);
+    destroy(found[1]);
+    well(run(program, &[inputs[2]], &mut found[1..2]));
+    assert_eq!(address(found[1]), free);
+    for (buffer, value) in found.iter().zip([2.0, 6.0, 6.0]) {
+        assert!(elements(*buffer, 32768).iter().all(|element| *element == value));
+    }
+    inputs.into_iter().for_each(destroy);
+    // Their memory is given back with the program, or behind it.
+    destroy(found[0]);
+    destroy_program(program);
+    found[1..].iter().copied().for_each(destroy);
+    destroy_client(client);
+}
+
 #[test]
 fn objects_outlive_their_client_and_clients_are_apart() {
     if !tilewright::runs_here() {

@@ -61,6 +61,8 @@ enum Meeting {
     Wrapped,
     /// Every second element.
     EverySecond,
+    /// Neighbouring elements, each in front of that of the lane before.
+    Backwards,
     /// Elements that each serve several lanes.
     Spread,
     /// So many columns of blocks that are transposed in registers.
@@ -165,7 +167,9 @@ impl Walk<'_> {
         let narrow = self.kernel.buffers[buffer].dtype.bits() < 32;
         let meeting = match self.meet(buffer, index, false) {
             // What is between the elements may not be touched.
-            Meeting::EverySecond | Meeting::Spread if self.masked => Meeting::Gathered,
+            Meeting::EverySecond | Meeting::Backwards | Meeting::Spread if self.masked => {
+                Meeting::Gathered
+            }
             // Turns that differ in what they may touch are not transposed together.
             Meeting::Transposed(_) if self.turns_differ() => Meeting::Scattered,
             meeting => meeting,
@@ -204,7 +208,9 @@ impl Walk<'_> {
                 work.instructions = instances * (WRAPPING + QUOTIENT * quotients(index));
             }
             Meeting::EverySecond => (work.loads, work.permutes) = (2.0 * instances, instances),
-            Meeting::Spread => (work.loads, work.permutes) = (instances, instances),
+            Meeting::Backwards | Meeting::Spread => {
+                (work.loads, work.permutes) = (instances, instances);
+            }
             Meeting::Transposed(columns) => {
                 // Squares that are copied, and whose rows fill registers, stay as they are in
                 // memory. Rows that are shorter take short registers, which is as little.
@@ -300,6 +306,7 @@ impl Walk<'_> {
                 work.permutes = instances * if narrow { 0.0 } else { 1.0 };
             }
             Meeting::EverySecond
+            | Meeting::Backwards
             | Meeting::Wrapped
             | Meeting::Spread
             | Meeting::Permuted(_)
@@ -452,6 +459,7 @@ impl Walk<'_> {
             {
                 Meeting::EverySecond
             }
+            Some((Motion::Steady { stride: -1, block: None }, _)) => Meeting::Backwards,
             Some(_) if spread => Meeting::Spread,
             Some(other) => match (columns, other) {
                 (Some(columns), (Motion::Steady { block: None, .. }, _)) => {

@@ -148,7 +148,8 @@ pub(crate) fn load(source: Arc<EngineSource>, given: &Options) -> Result<Executa
         model.cache.keep_segment(&facts, segment);
     }
     variant.keep(&model.cache);
-    Ok(Executable { model, inputs, outputs, making: Mutex::new(()) })
+    let (making, fixed) = (Mutex::default(), OnceLock::new());
+    Ok(Executable { model, inputs, outputs, making, fixed })
 }
 
 /// An option that asks for other code than an engine was compiled to.
