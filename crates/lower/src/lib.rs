@@ -211,8 +211,8 @@ pub struct KernelInfo {
     pub flops: u64,
     /// Bytes of parameters that it touches.
     pub bytes: u64,
-    /// How many of them are of parameters, weights and literals, which were there before the run and
-    /// which no kernel before this one has read.
+    /// How many of them are of parameters, weights and literals, which were there before the run
+    /// and which no kernel before this one has read.
     pub prior_bytes: u64,
     /// What it should take, its parameters being where the last kernel left them.
     pub cost: Cost,

@@ -85,8 +85,8 @@ pub fn blocked_graph(seed: u64, products: usize) -> GraphSample {
     sample_of_text(&text, &constants, inputs)
 }
 
-/// Scales of any sign by which sums of `depth` terms are as large as the data: where sums behind one
-/// another grew, the rounding of one would be more than what the next one leaves of it.
+/// Scales of any sign by which sums of `depth` terms are as large as the data: where sums behind
+/// one another grew, the rounding of one would be more than what the next one leaves of it.
 fn scales(count: usize, depth: usize, bits: usize, seed: u64) -> Tensor {
     let mut generator = Generator::new(seed);
     let spread = 4.0 / (f64::from(1 << bits) * (depth as f64).sqrt());
