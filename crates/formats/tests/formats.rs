@@ -583,7 +583,7 @@ proptest! {
                          %n: u8[N, K] = map and %w, %mb"),
             ),
         };
-        // The numbers, or those of a table at their places, which differences of five bits may hold.
+        // The numbers, or those of a table at their places, some of which five bits would hold.
         let uneven = uneven && bits == 4 && !points;
         let (words, table) = match near {
             true => (
@@ -597,7 +597,8 @@ proptest! {
         };
         let word = |(place, word): (usize, &u32)| {
             format!(
-                "%u{place}: u32[] = literal {{{word}}} %ub{place}: u32[N, K] = broadcast axes [] %u{place} "
+                "%u{place}: u32[] = literal {{{word}}}
+                 %ub{place}: u32[N, K] = broadcast axes [] %u{place} "
             )
         };
         let words: String = words.iter().enumerate().map(word).collect();
