@@ -154,7 +154,7 @@ impl Stored {
         if table.is_some() && looked_up.is_of_bytes(source, target) {
             stored = looked_up;
         }
-        let above = (1..3).find(|above| high - low < 16 << above).filter(|_| bits == 8);
+        let above = (1..3).find(|above| high - low < 16 << above).filter(|_| stored.bits == 8);
         if let Some(above) = above {
             let in_planes = Stored { bits: 4, least: low, above, ..stored.clone() };
             if in_planes.is_of_bytes(source, target) && in_planes.turns() % in_planes.group() == 0 {

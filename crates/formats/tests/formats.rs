@@ -571,7 +571,7 @@ proptest! {
     fn blocks_of_weights_are_read_as_they_are_stored(
         [rows, blocks, columns] in [1i64..7, 1i64..5, 1i64..140],
         bits in prop::sample::select(vec![2u32, 4, 5, 6, 8]),
-        [points, turned, signed, rounded, shifted, uneven, parts] in any::<[bool; 7]>(),
+        [points, turned, signed, rounded, shifted, uneven, parts, near] in any::<[bool; 8]>(),
     ) {
         let (depth, most) = (32 * blocks, (1 << bits) - 1);
         // Integers as they are, or their lowest bits.
@@ -583,21 +583,35 @@ proptest! {
                          %n: u8[N, K] = map and %w, %mb"),
             ),
         };
-        // The numbers, or those of a table at their places.
+        // The numbers, or those of a table at their places, some of which five bits would hold.
         let uneven = uneven && bits == 4 && !points;
+        let (words, table) = match near {
+            true => (
+                [50462976_u32, 201852420, 4261347072, 4109957884],
+                "-12, -8, -6, -4, -3, -2, -1, 0, 0, 1, 2, 3, 4, 6, 8, 12",
+            ),
+            false => (
+                [3215825025, 4142587343, 639175937, 1901675829],
+                "-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113",
+            ),
+        };
+        let word = |(place, word): (usize, &u32)| {
+            format!(
+                "%u{place}: u32[] = literal {{{word}}}
+                 %ub{place}: u32[N, K] = broadcast axes [] %u{place} "
+            )
+        };
+        let words: String = words.iter().enumerate().map(word).collect();
         let numbers = match uneven {
-            true if signed => "%u0: u32[] = literal {3215825025}
-                 %ub0: u32[N, K] = broadcast axes [] %u0
-                 %u1: u32[] = literal {4142587343} %ub1: u32[N, K] = broadcast axes [] %u1
-                 %u2: u32[] = literal {639175937} %ub2: u32[N, K] = broadcast axes [] %u2
-                 %u3: u32[] = literal {1901675829} %ub3: u32[N, K] = broadcast axes [] %u3
-                 %k: u8[N, K] = map lookup %n, %ub0, %ub1, %ub2, %ub3
-                 %i: i8[N, K] = bitcast %k %f: f32[N, K] = map cast %i",
-            true => "%i: i64[N, K] = map cast %n
-                 %u: f32[16] = literal {-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38,
-                   53, 69, 89, 113}
-                 %f: f32[N, K] = gather axes [0] batch 0 position 0 %u, %i",
-            false => "%f: f32[N, K] = map cast %n",
+            true if signed => format!(
+                "{words} %k: u8[N, K] = map lookup %n, %ub0, %ub1, %ub2, %ub3
+                 %i: i8[N, K] = bitcast %k %f: f32[N, K] = map cast %i"
+            ),
+            true => format!(
+                "%i: i64[N, K] = map cast %n %u: f32[16] = literal {{{table}}}
+                 %f: f32[N, K] = gather axes [0] batch 0 position 0 %u, %i"
+            ),
+            false => "%f: f32[N, K] = map cast %n".to_owned(),
         };
         // A number, or one for each block.
         let zero = match points {

@@ -88,6 +88,7 @@ fn outputs_may_be_of_strings_alone() {
 }
 
 #[test]
+#[cfg(feature = "images")]
 fn pixels_are_no_part_of_what_is_compiled() {
     let text = r#"
         opset 20

@@ -15,7 +15,9 @@ mod vocabulary;
 
 use std::collections::{BTreeSet, HashMap};
 
-use base::{Diagnostic, IntoTree, Result, codes};
+#[cfg(feature = "tokenizer-json")]
+use base::IntoTree;
+use base::{Diagnostic, Result, codes};
 use tilewright::compiled::ModelFile;
 #[cfg(feature = "tokenizer-json")]
 use tilewright::compiled::{MetadataValue, TextList};
