@@ -24,13 +24,6 @@ pub(crate) const RUNS_OF_ROWS: [usize; 6] = [1, 2, 4, 8, 16, 128];
 /// longer ones.
 const FEW: usize = 4;
 
-/// How many pages a run sees that needs so many places: what is not needed is read in vain, and
-/// code is made for each number, so there are four between a power of two and the next.
-fn seen_pages(places: usize) -> usize {
-    let pages = places.div_ceil(PAGE_PLACES);
-    pages.next_multiple_of((pages.next_power_of_two() / 8).max(1))
-}
-
 /// A language model, ready to run. Any number of [`TextContext`]s may use it at once.
 pub struct LanguageModel {
     /// For one token.
@@ -159,7 +152,7 @@ impl LanguageModel {
                 context.tokens = vec![0; before];
                 context.run(&vec![0; count], count, false, "logits")?;
             }
-            before = PAGE_PLACES * seen_pages(before + 1);
+            before = (2 * before).max(PAGE_PLACES);
         }
         self.one.save_with(path, self.model.head())
     }
@@ -443,7 +436,8 @@ impl<'m> TextContext<'m> {
 
     /// How many pages a run of so many more tokens sees.
     pub(crate) fn pages(&self, count: usize) -> usize {
-        seen_pages(self.tokens.len() + count).min(self.reserved)
+        let pages = (self.tokens.len() + count).div_ceil(PAGE_PLACES);
+        pages.next_power_of_two().min(self.reserved)
     }
 
     /// Runs the model on tokens, filled up to a number of them.
