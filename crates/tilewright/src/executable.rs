@@ -319,8 +319,9 @@ impl Executable {
 
     /// Does now what is done beside later runs otherwise: moves constants and arenas that do not
     /// stay in the processor's caches to huge pages, from which they are read faster, where the
-    /// system has some; of what has been compiled so far, with the arenas that runs have left. It takes about half a millisecond a megabyte, once:
-    /// for a server before its first request, or before times are measured. Results do not change.
+    /// system has some; of what has been compiled so far, with the arenas that runs have left. It
+    /// takes about half a millisecond a megabyte, once: for a server before its first request, or
+    /// before times are measured. Results do not change.
     pub fn settle(&self) {
         for variant in self.model.cache.variants() {
             variant.settle();
