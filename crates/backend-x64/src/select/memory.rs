@@ -2,9 +2,9 @@
 //!
 //! In a `Vector` loop an access is uniform (one element for all lanes), contiguous, of every second
 //! element or backwards (`strided`), of elements at constant distances (`scattered`), a gather, or
-//! done lane by lane by way of the frame. Accesses are limited to the lanes that the tail and the guards in
-//! force leave on: by masks; where there is one address for all lanes, by reading from the frame
-//! instead when no lane is on.
+//! done lane by lane by way of the frame. Accesses are limited to the lanes that the tail and the
+//! guards in force leave on: by masks; where there is one address for all lanes, by reading from
+//! the frame instead when no lane is on.
 //!
 //! Loaded values are remembered, a few of them, until their buffer is written or a loop begins.
 

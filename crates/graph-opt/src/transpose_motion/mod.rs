@@ -6,9 +6,9 @@
 //! Instead of moving transposes one by one, the pass chooses in which order of axes, its *frame*,
 //! each value is kept (`frames`), makes every node anew in the frame of its result (`transfer`),
 //! and leaves it to the rules to join what transposes are left. Reductions and contractions read
-//! any frame, though one in which terms lie far apart costs a contraction as much; the result of a reduction follows its operand, that of a contraction keeps its last
-//! axis last, which formats have chosen, or has another last along which an operand lies in one
-//! piece.
+//! any frame, though one in which terms lie far apart costs a contraction as much; the result of a
+//! reduction follows its operand, that of a contraction keeps its last axis last, which formats
+//! have chosen, or has another last along which an operand lies in one piece.
 //!
 //! The result is kept only if that costs fewer elements at run time than before, and then the
 //! pass starts again, so it never adds work, ends, and does nothing the second time. Run after
