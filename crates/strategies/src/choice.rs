@@ -460,21 +460,27 @@ fn is_unaligned(problem: &Problem, along: &[Motion], lanes: i64) -> bool {
 /// Whether a large operand that carries the vector axis is met row by row as the sum goes on, a row
 /// elsewhere each time.
 fn scattered_rows(problem: &Problem, kernel: &Kernel, target: &Target, along: &[Motion]) -> bool {
-    let Some(innermost) = problem.reduced.last() else { return false };
     let copied = |id: BufferId| problem.copied.iter().any(|copied| copied.buffer == id);
     problem.update.loads().zip(along).any(|(access, motion)| {
-        let buffer = &kernel.buffers[access.buffer];
-        let width = i64::from(buffer.dtype.bits()) / 8;
-        let elements: i64 = buffer.shape.iter().map(|extent| kernel.weight(extent)).product();
-        let apart = match access.motion(innermost) {
-            Motion::Steady { stride, .. } => stride.abs() * width,
-            Motion::Still | Motion::Irregular => 0,
-        };
         *motion != Motion::Still
             && !copied(access.buffer)
-            && apart >= target.machine.near_bytes
-            && (elements * width) as u64 > target.machine.l2.bytes
+            && bytes_met_far_apart(problem, kernel, target, access)
+                .is_some_and(|bytes| bytes as u64 > target.machine.l2.bytes)
     })
+}
+
+/// Bytes of an operand whose terms lie far apart.
+fn bytes_met_far_apart(
+    problem: &Problem,
+    kernel: &Kernel,
+    target: &Target,
+    access: &Access,
+) -> Option<i64> {
+    let Motion::Steady { stride, .. } = access.motion(problem.reduced.last()?) else { return None };
+    let buffer = &kernel.buffers[access.buffer];
+    let width = i64::from(buffer.dtype.bits()) / 8;
+    let elements: i64 = buffer.shape.iter().map(|extent| kernel.weight(extent)).product();
+    (stride.abs() * width >= target.machine.near_bytes).then_some(elements * width)
 }
 
 /// Lines from one row to the next of an operand of the rows, where each step of the sum meets other
@@ -518,7 +524,7 @@ fn copied_rows(
         let Motion::Steady { stride, .. } = access.motion(row) else { continue };
         let bytes = stride.abs() * i64::from(kernel.buffers[access.buffer].dtype.bits()) / 8;
         let is_row = *motion == Motion::Still && row.extent >= 8;
-        let meets_pages = || has_terms_far_apart(problem, kernel, target, access);
+        let meets_pages = || repays_copied_rows(problem, kernel, target, access);
         if is_row && (target.machine.l1.collide(bytes) || stride == 1 && meets_pages()) {
             found.push(access.buffer);
         }
@@ -526,25 +532,18 @@ fn copied_rows(
     found
 }
 
-/// Whether an operand's terms lie far apart, and more of them than the second-level cache keeps are
-/// met often enough to repay a copy.
-fn has_terms_far_apart(
+/// Whether the terms of a large operand lie far apart, and are met often enough to repay a copy.
+fn repays_copied_rows(
     problem: &Problem,
     kernel: &Kernel,
     target: &Target,
     access: &Access,
 ) -> bool {
-    let Some(innermost) = problem.reduced.last() else { return false };
-    let buffer = &kernel.buffers[access.buffer];
-    let width = i64::from(buffer.dtype.bits()) / 8;
-    let elements: i64 = buffer.shape.iter().map(|extent| kernel.weight(extent)).product();
     let still = problem.update.loops.iter().filter(|by| access.motion(by) == Motion::Still);
     let reads: i64 = still.map(|by| by.extent).product();
-    let is_far = match access.motion(innermost) {
-        Motion::Steady { stride, block: None } => stride.abs() * width >= target.machine.near_bytes,
-        _ => false,
-    };
-    is_far && copies_panels(reads, elements * width)
+    let in_blocks = problem.reduced.last().and_then(|by| access.motion(by).block()).is_some();
+    let bytes = bytes_met_far_apart(problem, kernel, target, access).filter(|_| !in_blocks);
+    bytes.is_some_and(|bytes| copies_panels(reads, bytes))
 }
 
 /// How many rows of the operands that the vectors do not move have lines side by side in the

@@ -191,31 +191,36 @@ fn new_weights_give_the_bits_of_a_rebuild() {
 }
 
 #[test]
-fn constants_in_huge_pages_are_what_they_were() {
+fn memory_in_huge_pages_holds_what_it_held() {
     if !runs_code() {
         return;
     }
-    // 8 MB of constants that `setup` computes.
+    // 16 MB of constants that `setup` computes, and 8 MB between the products.
     let text = "
-        input x: f32[2, 1024]
+        input x: f32[1024, 1024]
         constant first: f32[] {0}
         constant end: f32[] {2097152}
         constant step: f32[] {1}
         constant shape: i64[2] {1024, 2048}
+        constant turned: i64[2] {2048, 1024}
         range = Range(first, end, step)
         weights = Reshape(range, shape)
-        y = MatMul(x, weights)
-        output y: f32[2, 2048]
+        others = Reshape(range, turned)
+        hidden = MatMul(x, weights)
+        y = MatMul(hidden, others)
+        output y: f32[1024, 1024]
     ";
     let executable = compiled(&model(text), Options::default());
-    assert!(executable.statistics().constant_bytes >= 8 << 20);
-    let inputs = [tilewright::random(DType::F32, &[2, 1024], 3)];
+    let inputs = [tilewright::random(DType::F32, &[1024, 1024], 3)];
     let before = run(&executable, &inputs);
-    executable.settle();
-    for _ in 0..2 {
+    let statistics = executable.statistics();
+    assert!(statistics.constant_bytes >= 8 << 20 && statistics.arena_bytes >= 8 << 20);
+    // Beside runs, then at once.
+    for _ in 0..12 {
         assert_eq!(run(&executable, &inputs), before);
-        executable.settle();
     }
+    executable.settle();
+    assert_eq!(run(&executable, &inputs), before);
 }
 
 /// How many changes are tried: more of them where `TILEWRIGHT_MUTATIONS` says so.

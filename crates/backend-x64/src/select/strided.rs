@@ -28,17 +28,9 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Option<Evaluated> {
         let dtype = self.kernel.buffers[buffer].dtype;
-        // How many times 32 bits an element has.
-        let words = if dtype.bits() == 64 { 2 } else { 1 };
-        let fits = dtype.bits() <= 32 || words == 2 && self.builder.has_masks();
-        let Mask::Constant(on) = mask else { return None };
-        let ty = register_type(if words == 2 { Lane::I64 } else { Lane::I32 }, lanes);
-        let on = on & all_lanes(lanes);
-        let apart = linear.lane_step == 2 * self.element_bytes(buffer) as i64;
-        if !fits || linear.irregular || !apart || ty.vector_bytes() != 4 * words * lanes {
-            return None;
-        }
-        if on == 0 || lanes < 8 || !(self.builder.has_masks() || on == all_lanes(lanes)) {
+        let (words, on, ty) = self.whole_register(buffer, linear, 2, mask, lanes)?;
+        let fits = words == 1 || self.builder.has_masks();
+        if !fits || lanes < 8 || !(self.builder.has_masks() || on == all_lanes(lanes)) {
             return None;
         }
         let (first, last) = (2 * on.trailing_zeros(), 2 * on.ilog2());
@@ -78,17 +70,9 @@ impl Selector<'_> {
         lanes: usize,
     ) -> Option<Evaluated> {
         let dtype = self.kernel.buffers[buffer].dtype;
-        // How many times 32 bits an element has.
-        let words = if dtype.bits() == 64 { 2 } else { 1 };
-        let Mask::Constant(on) = mask else { return None };
-        let ty = register_type(if words == 2 { Lane::I64 } else { Lane::I32 }, lanes);
-        let on = on & all_lanes(lanes);
-        let is_next = linear.lane_step == -(self.element_bytes(buffer) as i64);
+        let (words, on, ty) = self.whole_register(buffer, linear, -1, mask, lanes)?;
         let can_mask = self.builder.has_masks() || dtype.bits() >= 32;
-        if !is_next || linear.irregular || ty.vector_bytes() != 4 * words * lanes {
-            return None;
-        }
-        if on == 0 || words * lanes < 8 || !(can_mask || on == all_lanes(lanes)) {
+        if words * lanes < 8 || !(can_mask || on == all_lanes(lanes)) {
             return None;
         }
         let last = lanes - 1;
@@ -101,6 +85,25 @@ impl Selector<'_> {
         let inst = Inst::new(Opcode::Permute, Lane::I32, &[order, value]);
         let item = Item::Register(self.builder.emit(inst, ty));
         Some(self.element_of_widened(Vector { item, ..loaded }, dtype))
+    }
+
+    /// How many times 32 bits an element has, which lanes are on, and the register that they fill,
+    /// if they are so many elements apart and some are known to be on.
+    fn whole_register(
+        &self,
+        buffer: BufferId,
+        linear: &Linear,
+        step: i64,
+        mask: Mask,
+        lanes: usize,
+    ) -> Option<(usize, u32, RegisterType)> {
+        let words = if self.kernel.buffers[buffer].dtype.bits() == 64 { 2 } else { 1 };
+        let Mask::Constant(on) = mask else { return None };
+        let ty = register_type(if words == 2 { Lane::I64 } else { Lane::I32 }, lanes);
+        let on = on & all_lanes(lanes);
+        let apart = linear.lane_step == step * self.element_bytes(buffer) as i64;
+        let fits = apart && !linear.irregular && ty.vector_bytes() == 4 * words * lanes;
+        (fits && on != 0).then_some((words, on, ty))
     }
 
     /// Those elements from the one at `skipped` on that are wanted, the rest zero.

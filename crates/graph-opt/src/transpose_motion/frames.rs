@@ -27,7 +27,7 @@ const CANDIDATES: usize = 8;
 
 /// Bytes from one term of a row to the next, bytes of an operand and reads of each of its elements
 /// from which on a contraction that meets it so takes as much longer as a copy does: each term on a
-/// page of its own, more than a second-level cache keeps, tile after tile.
+/// page of its own, as much as second-level caches hold, tile after tile.
 const FAR: u128 = 1 << 11;
 const FAR_FROM: u128 = 1 << 20;
 const READS: u128 = 48;
