@@ -3,9 +3,6 @@
 use crate::InOrder;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Fewer items than this for each thread are not worth starting it.
-const LEAST_ITEMS: usize = 2;
-
 /// The results of `work` on each item, in the order of the items, on at most so many threads, the
 /// caller's included. Items are taken one by one, so that threads end at about the same time.
 ///
@@ -16,7 +13,7 @@ pub fn map<T: Send, R: Send>(
     items: Vec<T>,
     work: impl Fn(T) -> R + Sync,
 ) -> Vec<R> {
-    let helpers = threads.min(items.len() / LEAST_ITEMS).saturating_sub(1);
+    let helpers = threads.min(items.len()).saturating_sub(1);
     if helpers == 0 {
         return items.into_iter().map(work).collect();
     }

@@ -31,6 +31,9 @@ pub(crate) fn run(function: &mut Arc<Function>, _: &mut PassContext) -> Result<(
     let is_free = |scatter: NodeId, id: NodeId, value: ValueId| {
         users[value].len() == 1 && regions[scatter] == regions[id] && !constants.contains(value)
     };
+    if !function.nodes.ids().any(|id| Sum::of(function, id, is_free).is_some()) {
+        return Ok(());
+    }
     let moved = rebuild(function, |rewriter, id| {
         let found = Sum::of(rewriter.source, id, is_free);
         found.map(|sum| sum.moved(rewriter, id)).transpose()

@@ -21,8 +21,12 @@ pub(crate) fn run(function: &mut Arc<Function>, _: &mut PassContext) -> Result<(
         return Ok(());
     }
     let users = function.users();
+    let chain = |source: &Function, id| Chain::behind(source, id, |value| users[value].len() == 1);
+    if !function.nodes.ids().any(|id| chain(function, id).is_some()) {
+        return Ok(());
+    }
     let moved = rebuild(function, |rewriter, id| {
-        let found = Chain::behind(rewriter.source, id, |value| users[value].len() == 1);
+        let found = chain(rewriter.source, id);
         found.map(|chain| chain.moved(rewriter)).transpose()
     });
     *function = Arc::new(moved.map_err(|reason| ill_typed("short_first", reason))?);

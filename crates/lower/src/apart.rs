@@ -14,6 +14,7 @@ use backend::Target;
 use base::timing::Phases;
 use base::{IdSet, InOrder, IntoTree, KernelId};
 use graph::{Function, NodeId, Op, Users, ValueId};
+use loops::Kernel;
 use module::Module;
 use strategies::{Cost, LITTLE, Naive};
 use sym::Expr;
@@ -35,9 +36,15 @@ const LITTLE_SHARE: f64 = 0.01;
 /// Of the cost of a kernel the share that must be saved: what costs are off by.
 const SAVED: f64 = 0.25;
 
-/// Trials for one kernel, and for all kernels of a function.
+/// Trials for one kernel, for one whose runs were all that its function does, and for all kernels
+/// of a function.
 const TRIALS: usize = 24;
+const TRIALS_OF_ALL: f64 = 240.0;
 const ALL_TRIALS: usize = 96;
+
+/// So many kernels are looked at beside each other: what one of them finds out the others do not
+/// know, so that the outcome is that of one thread.
+const BESIDE: usize = 4;
 
 /// Values that are stored though they might be inlined or internal, by the region whose function
 /// they are in.
@@ -95,54 +102,109 @@ fn find(
     target: &Target,
     (options, store): (&LowerOptions, &KernelStore),
 ) -> base::Result<(Apart, Vec<Arc<StoredKernel>>)> {
-    let all: f64 = emitted.kernels.iter().map(|info| info.cost.cycles()).sum();
     let in_function = |region: Option<usize>| match region {
         Some(region) => &*emitted.regions[region].function,
         None => function,
     };
-    let is_poor = |info: &&KernelInfo| {
-        let (own, cycles) = (in_function(info.source.region), info.cost.cycles());
-        let matters = info.source.region.is_some() || cycles > LITTLE_SHARE * all;
-        let is_poor = matters && cycles > LITTLE + POOR * least(own, info, target);
-        is_poor || options.doubts_fusion
-    };
-    let mut poor: Vec<&KernelInfo> = emitted.kernels.iter().filter(is_poor).collect();
-    poor.put_in_order_by(|one, other| other.cost.cycles().total_cmp(&one.cost.cycles()));
-    let mut search = Search { target, options, store, stored: Vec::new(), trials: ALL_TRIALS };
+    let values_inside = |info: &KernelInfo| inside(in_function(info.source.region), info);
+    let poor = poor(emitted, &in_function, target, options);
     let mut constants: BTreeMap<Option<usize>, IdSet<ValueId>> = BTreeMap::new();
-    // For kernels that have been looked at: how many values they have inside, and the places of
-    // those that are better apart.
-    let mut alike: BTreeMap<KernelId, (usize, Vec<usize>)> = BTreeMap::new();
-    let mut apart = Apart::new();
-    for info in poor {
-        let region = info.source.region;
-        let around = in_function(region);
-        let inside = inside(around, info);
-        if inside.is_empty() {
+    // A kernel that runs several times is looked at once.
+    let mut cases: Vec<Case<'_>> = Vec::new();
+    let mut known: BTreeSet<Key> = BTreeSet::new();
+    for &(info, trials) in &poor {
+        let inside = values_inside(info);
+        let key = (info.kernel, inside.len());
+        if inside.is_empty() || !known.insert(key) {
             continue;
         }
-        let known = alike.get(&info.kernel).filter(|(count, _)| *count == inside.len());
-        let places = match known {
-            Some((_, places)) => places.clone(),
-            None => {
-                if search.stored.is_empty() {
-                    search.take_in(emitted, module);
-                }
-                let constants = constants.entry(region).or_insert_with(|| around.constant_values());
-                let places = match Alone::of(around, constants, info, &inside) {
-                    Some(alone) => search.places_apart(&alone, &info.cost)?,
-                    None => Vec::new(),
-                };
-                alike.insert(info.kernel, (inside.len(), places.clone()));
-                places
-            }
-        };
-        if !places.is_empty() {
-            let values = apart.entry(region).or_default();
-            places.into_iter().for_each(|place| _ = values.insert(inside[place]));
+        let around = in_function(info.source.region);
+        let constants =
+            constants.entry(info.source.region).or_insert_with(|| around.constant_values());
+        if let Some(alone) = Alone::of(around, constants, info, &inside) {
+            cases.push(Case { key, alone, cost: &info.cost, trials });
         }
     }
-    Ok((apart, search.stored))
+    if cases.is_empty() {
+        return Ok((Apart::new(), Vec::new()));
+    }
+    let mut stored = take_in(emitted, module, store);
+    let mut left = ALL_TRIALS;
+    let mut places: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
+    for beside in cases.chunks(BESIDE) {
+        let search = |case: &Case<'_>| -> base::Result<_> {
+            let mut search = Search::new(target, (options, store), case.trials.min(left));
+            let found = search.places_apart(&case.alone, case.cost)?;
+            Ok((case.key, found, search))
+        };
+        let mut tried = 0;
+        for found in base::parallel::map(options.threads, beside.iter().collect(), search) {
+            let (key, found, search) = found?;
+            places.insert(key, found);
+            tried += search.tried;
+            search.stored.iter().for_each(|made| store.put(made.clone()));
+            stored.extend(search.stored);
+        }
+        left = left.saturating_sub(tried);
+    }
+    let mut apart = Apart::new();
+    for (info, _) in poor {
+        let inside = values_inside(info);
+        if let Some(found) = places.get(&(info.kernel, inside.len())).filter(|it| !it.is_empty()) {
+            let values = apart.entry(info.source.region).or_default();
+            found.iter().for_each(|&place| _ = values.insert(inside[place]));
+        }
+    }
+    Ok((apart, stored))
+}
+
+/// The kernels that should take much longer than their nodes need, the costliest first, each with
+/// the trials that it is worth: the more its runs take of their function, the more.
+fn poor<'a>(
+    emitted: &'a Emitted,
+    in_function: &dyn Fn(Option<usize>) -> &'a Function,
+    target: &Target,
+    options: &LowerOptions,
+) -> Vec<(&'a KernelInfo, usize)> {
+    let mut cycles: BTreeMap<Option<usize>, f64> = BTreeMap::new();
+    let mut of_runs: BTreeMap<(Option<usize>, KernelId), f64> = BTreeMap::new();
+    for info in &emitted.kernels {
+        let region = info.source.region;
+        *cycles.entry(region).or_default() += info.cost.cycles();
+        *of_runs.entry((region, info.kernel)).or_default() += info.cost.cycles();
+    }
+    // How often a region runs is not known: its kernels are weighed within it.
+    cycles.insert(None, cycles.values().sum());
+    let worth = |info: &'a KernelInfo| {
+        if options.doubts_fusion {
+            return Some((info, TRIALS));
+        }
+        let region = info.source.region;
+        let share = of_runs[&(region, info.kernel)] / cycles[&region];
+        let least = least(in_function(region), info, target);
+        let is_poor = share > LITTLE_SHARE && info.cost.cycles() > LITTLE + POOR * least;
+        is_poor.then(|| (info, (share * TRIALS_OF_ALL).min(TRIALS as f64) as usize))
+    };
+    let mut poor: Vec<_> = emitted.kernels.iter().filter_map(worth).collect();
+    poor.put_in_order_by(|(one, _), (other, _)| other.cost.cycles().total_cmp(&one.cost.cycles()));
+    poor
+}
+
+/// Puts the kernels of an emitted function into a store, where they live as long as what it gives.
+fn take_in(emitted: &Emitted, module: &Module, store: &KernelStore) -> Vec<Arc<StoredKernel>> {
+    let mut seen = BTreeSet::new();
+    let kernels = emitted.kernels.iter().filter(|info| seen.insert(info.kernel));
+    let stored = kernels.map(|info| {
+        let made = Made {
+            naive: info.naive.clone(),
+            trace: info.trace.clone(),
+            remarks: info.scheduled.clone(),
+            cost: info.cost,
+        };
+        let kernel = || store.add(made, module.kernels[info.kernel].clone());
+        info.stored.clone().unwrap_or_else(kernel)
+    });
+    stored.collect()
 }
 
 /// Cycles that the nodes of a kernel need at least, each element computed once, each byte moved
@@ -245,36 +307,44 @@ impl Trial {
     }
 }
 
+/// A kernel, and how many values it has inside.
+type Key = (KernelId, usize);
+
+/// A kernel that is looked at again.
+struct Case<'a> {
+    key: Key,
+    alone: Alone,
+    cost: &'a Cost,
+    /// How many trials it is worth.
+    trials: usize,
+}
+
 struct Search<'a> {
     target: &'a Target,
     options: &'a LowerOptions,
     store: &'a KernelStore,
-    /// What was made, which would be gone from the store else.
+    /// What this search made itself.
+    own: KernelStore,
+    /// The same, which would be gone from there else.
     stored: Vec<Arc<StoredKernel>>,
-    /// Trials that are left.
+    /// How many trials it may take, and how many it has.
     trials: usize,
+    tried: usize,
 }
 
-impl Search<'_> {
-    /// Puts the kernels of an emitted function into the store.
-    fn take_in(&mut self, emitted: &Emitted, module: &Module) {
-        let mut seen = BTreeSet::new();
-        for info in emitted.kernels.iter().filter(|info| seen.insert(info.kernel)) {
-            let made = Made {
-                naive: info.naive.clone(),
-                trace: info.trace.clone(),
-                remarks: info.scheduled.clone(),
-                cost: info.cost,
-            };
-            let kernel = || self.store.add(made, module.kernels[info.kernel].clone());
-            self.stored.push(info.stored.clone().unwrap_or_else(kernel));
-        }
+impl<'a> Search<'a> {
+    fn new(
+        target: &'a Target,
+        (options, store): (&'a LowerOptions, &'a KernelStore),
+        trials: usize,
+    ) -> Search<'a> {
+        let own = KernelStore::default();
+        Search { target, options, store, own, stored: Vec::new(), trials, tried: 0 }
     }
 
     /// The places of those of the values inside a kernel that are better apart than all together,
     /// which costs so much.
     fn places_apart(&mut self, alone: &Alone, together: &Cost) -> base::Result<Vec<usize>> {
-        let last = self.trials.saturating_sub(TRIALS);
         let all: Vec<usize> = (0..alone.inside.len()).collect();
         let together = RUN + together.cycles();
         let worth = if self.options.doubts_fusion { 0.0 } else { SAVED * together };
@@ -287,8 +357,8 @@ impl Search<'_> {
         loop {
             let before = best.1.clone();
             for places in next {
-                if self.trials > last && tried.insert(places.clone()) {
-                    self.trials -= 1;
+                if self.tried < self.trials && tried.insert(places.clone()) {
+                    self.tried += 1;
                     let Trial { cycles, alone: heaviest } = self.trial(alone, &places, best.0)?;
                     if places.len() == all.len() && heaviest > together - worth {
                         return Ok(Vec::new());
@@ -298,7 +368,7 @@ impl Search<'_> {
                     }
                 }
             }
-            if best.1 == before || self.trials <= last {
+            if best.1 == before || self.tried == self.trials {
                 break;
             }
             next = all.iter().map(|&place| without_or_with(&best.1, place)).collect();
@@ -323,7 +393,7 @@ impl Search<'_> {
                 let class = class_of_node(function, stage.node);
                 class == Class::Statements || class.is_sum()
             });
-            match self.store.find(&naive.kernel) {
+            match self.find(&naive.kernel) {
                 Some(stored) => trial.add(&stored.made.cost, is_heavy),
                 None => unknown.push((naive, is_heavy)),
             }
@@ -339,13 +409,17 @@ impl Search<'_> {
 
     /// What a kernel should take, which is made unless it has been.
     fn cost(&mut self, naive: Naive) -> base::Result<Cost> {
-        if let Some(stored) = self.store.find(&naive.kernel) {
+        if let Some(stored) = self.find(&naive.kernel) {
             return Ok(stored.made.cost);
         }
         let (kernel, made) = Made::by_strategies(naive, self.target, self.options)?;
         let cost = made.cost;
-        self.stored.push(self.store.add(made, kernel));
+        self.stored.push(self.own.add(made, kernel));
         Ok(cost)
+    }
+
+    fn find(&self, naive: &Kernel) -> Option<Arc<StoredKernel>> {
+        self.store.find(naive).or_else(|| self.own.find(naive))
     }
 }
 

@@ -116,8 +116,14 @@ impl KernelStore {
 
     /// Adds a kernel that was just made; of equal ones made at once both are in.
     pub(crate) fn add(&self, made: Made, scheduled: Kernel) -> Arc<StoredKernel> {
-        let key = digest(&made.naive.kernel);
         let stored = Arc::new(StoredKernel { made, scheduled, code: OnceLock::new() });
+        self.put(stored.clone());
+        stored
+    }
+
+    /// As [`Self::add`], of what another store has.
+    pub(crate) fn put(&self, stored: Arc<StoredKernel>) {
+        let key = digest(&stored.made.naive.kernel);
         let mut by_digest = self.by_digest.lock().unwrap_or_else(PoisonError::into_inner);
         if by_digest.len() >= MANY && !by_digest.contains_key(&key) {
             by_digest.retain(|_, alike| {
@@ -128,9 +134,8 @@ impl KernelStore {
         by_digest.entry(key).or_default().push(Arc::downgrade(&stored));
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if held.holders > 0 {
-            held.kernels.push(stored.clone());
+            held.kernels.push(stored);
         }
-        stored
     }
 }
 

@@ -21,7 +21,7 @@ use crate::failure::{Code, Failure, Outcome};
 use crate::shards::{Part, ShardingTable, cut, put, sharding_message};
 
 /// A run that takes less is done where it is called: to hand it to the queue would take longer.
-const SHORT_RUN: Duration = Duration::from_micros(100);
+const SHORT_RUN: Duration = Duration::from_micros(400);
 
 /// Bytes of outputs whose memory is kept for the next run: shorter ones are had at once, and of
 /// longer ones a second one may be more than there is room for.
