@@ -550,3 +550,113 @@ fn calls_that_are_none_are_refused() {
     let found = refused("lapack_sgeev_ffi", "");
     assert!(found.contains("lapack_sgeev_ffi") && found.contains("TW0103"), "{found}");
 }
+
+/// What a program of one operation gives.
+fn program(operation: &str, inputs: &[Tensor], types: &[String], result: &str) -> Tensor {
+    let tensor = |text: &String| format!("tensor<{text}>");
+    let given: Vec<String> = types.iter().map(tensor).collect();
+    let parameters = given.iter().enumerate().map(|(at, text)| format!("%a{at}: {text}"));
+    let parameters: Vec<String> = parameters.collect();
+    let text = format!(
+        "func.func public @main({}) -> tensor<{result}> {{\n  %r = {operation} : ({}) -> \
+         tensor<{result}>\n  return %r : tensor<{result}>\n}}\n",
+        parameters.join(", "),
+        given.join(", "),
+    );
+    let imported = import(text.as_bytes()).unwrap_or_else(|found| panic!("{found}\n{text}"));
+    let mut found = evaluated(&imported, inputs).unwrap_or_else(|found| panic!("{found}\n{text}"));
+    found.remove(0)
+}
+
+/// Matrices of less than a block, of whole blocks, and of blocks with a shorter one behind.
+const BLOCKED_SIZES: [usize; 4] = [7, 64, 75, 33];
+
+#[test]
+fn triangular_systems_of_several_blocks_are_solved() {
+    for (at, size) in BLOCKED_SIZES.into_iter().enumerate() {
+        for kind in [KINDS[1], KINDS[3]] {
+            let mut numbers = Numbers(size as u64);
+            // Elements off the diagonal that do not make the inverse large.
+            let a: Vec<Matrix> = (0..2)
+                .map(|_| {
+                    let any = numbers.matrix(size, size, kind).scaled(&vec![0.2; size]);
+                    Matrix::of(size, size, |row, column| {
+                        let (re, im) = any.at(row, column);
+                        if row == column { (re + 2.0, im) } else { (re, im) }
+                    })
+                })
+                .collect();
+            for (number, transposition) in
+                ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"].into_iter().enumerate()
+            {
+                let is_lower = (number + at).is_multiple_of(2);
+                let (is_left, is_unit) = ((number + at) % 3 != 1, number == 1);
+                let (rows, columns) = if is_left { (size, 3) } else { (3, size) };
+                let b: Vec<Matrix> = (0..2).map(|_| numbers.matrix(rows, columns, kind)).collect();
+                let types = [
+                    format!("2x{size}x{size}x{}", kind.text),
+                    format!("2x{rows}x{columns}x{}", kind.text),
+                ];
+                let operation = format!(
+                    "\"stablehlo.triangular_solve\"(%a0, %a1) <{{left_side = {is_left}, lower = \
+                     {is_lower}, unit_diagonal = {is_unit}, transpose_a = #stablehlo<transpose \
+                     {transposition}>}}>"
+                );
+                let inputs = [kind.tensor(&a), kind.tensor(&b)];
+                let found = kind.matrices(&program(&operation, &inputs, &types, &types[1]));
+                for ((a, b), x) in a.iter().zip(&b).zip(&found) {
+                    let triangle = Matrix::of(size, size, |row, column| {
+                        if row == column && is_unit {
+                            (1.0, 0.0)
+                        } else if row == column || (row > column) == is_lower {
+                            a.at(row, column)
+                        } else {
+                            (0.0, 0.0)
+                        }
+                    });
+                    let own = match transposition {
+                        "NO_TRANSPOSE" => triangle,
+                        "ADJOINT" => triangle.adjoint(),
+                        _ => Matrix::of(size, size, |row, column| triangle.at(column, row)),
+                    };
+                    let made = if is_left { own.times(x) } else { x.times(&own) };
+                    let error = made.away(b);
+                    let place = format!("{kind:?}, {size} rows, {operation}");
+                    assert!(error <= 1e-11, "{place}: {error:e} from what is given");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn factors_of_several_blocks_make_the_matrix() {
+    for size in BLOCKED_SIZES {
+        for kind in [KINDS[1], KINDS[3]] {
+            let half = Numbers(size as u64).matrix(size, size, kind);
+            let square = half.times(&half.adjoint());
+            let a = Matrix::of(size, size, |row, column| {
+                let (re, im) = square.at(row, column);
+                if row == column { (re + 1.0, im) } else { (re, im) }
+            });
+            let types = [format!("1x{size}x{size}x{}", kind.text)];
+            for is_lower in [true, false] {
+                let operation = format!("\"stablehlo.cholesky\"(%a0) <{{lower = {is_lower}}}>");
+                let inputs = [kind.tensor(std::slice::from_ref(&a))];
+                let found = kind.matrices(&program(&operation, &inputs, &types, &types[0]));
+                let factor = Matrix::of(size, size, |row, column| {
+                    match row == column || (row > column) == is_lower {
+                        true => found[0].at(row, column),
+                        false => (0.0, 0.0),
+                    }
+                });
+                let made = match is_lower {
+                    true => factor.times(&factor.adjoint()),
+                    false => factor.adjoint().times(&factor),
+                };
+                let error = made.away(&a);
+                assert!(error <= 1e-11, "{kind:?}, {size} rows: {error:e} from the matrix");
+            }
+        }
+    }
+}

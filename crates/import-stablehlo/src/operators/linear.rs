@@ -5,8 +5,9 @@ use sym::Expr;
 use tensor::{DType, Reduction};
 
 use super::algebra::{
-    adjoint, conjugate, dtype_of, joined, matrices, minus, of_real, only, over, part_of, parts_of,
-    places, plus, product, put_slice, real_part, shaped, summed, times, transposed,
+    adjoint, conjugate, dtype_of, joined, known_extents, matrices, minus, of_real, only, over,
+    part_of, parts_of, places, plus, product, put_slice, real_part, shaped, summed, times,
+    transposed, units,
 };
 use crate::importer::{Frame, Importer};
 use crate::node::{Lowered, Node, Value, one};
@@ -59,30 +60,40 @@ pub(crate) fn factored(graph: &mut Graph, value: &Value, is_lower: bool) -> Acce
     if a.shape()[2] != n {
         return Err(shape_error("the matrices are not square"));
     }
-    let mut factor = lower_factor(graph, &a, block_of(&n))?;
+    let (mut factor, _) = lower_factor(graph, &a, block_of(&n))?;
     if !is_lower {
         factor = adjoint(graph, &factor)?;
     }
     shaped(graph, &factor, &shape)
 }
 
-/// The lower factors of matrices `[batch, n, n]`, in blocks of at most so many rows.
-fn lower_factor(graph: &mut Graph, a: &Value, block: usize) -> Accepted<Value> {
+/// The lower factors of matrices `[batch, n, n]`, in blocks of at most so many rows, with the
+/// inverses of the blocks on their diagonals, which who wants the factors alone does not need.
+fn lower_factor(graph: &mut Graph, a: &Value, block: usize) -> Accepted<(Value, Vec<Value>)> {
     let n = a.shape()[1].clone();
-    let Some(cut) = cut_of(&n, block) else { return factor_by_columns(graph, a) };
+    let Some(cut) = cut_of(&n, block) else {
+        let factor = factor_by_columns(graph, a)?;
+        let inverses = match known_extents(a) {
+            Ok(_) => vec![inverse(graph, &factor, false)?],
+            // There is one block alone.
+            Err(_) => Vec::new(),
+        };
+        return Ok((factor, inverses));
+    };
     let (upper, below, corner) = quarters(graph, a, cut)?;
-    let upper = lower_factor(graph, &upper, block)?;
+    let (upper, mut inverses) = lower_factor(graph, &upper, block)?;
     let across = adjoint(graph, &below)?;
-    let across = solve_in_blocks(graph, &upper, &across, false, block)?;
+    let across = solve_in_blocks(graph, &upper, &across, &inverses)?;
     let below = adjoint(graph, &across)?;
     let square = product(graph, &below, &across)?;
     let corner = minus(graph, &corner, &square)?;
-    let corner = lower_factor(graph, &corner, block)?;
+    let (corner, others) = lower_factor(graph, &corner, block)?;
+    inverses.extend(others);
     let shape = [a.shape()[0].clone(), Expr::from(cut.0), Expr::from(cut.1)];
     let zeros = a.each(|part| graph.full(&shape, tensor::Scalar::zero(part.dtype())))?;
     let first = joined(graph, 2, &[upper, zeros])?;
     let second = joined(graph, 2, &[below, corner])?;
-    joined(graph, 1, &[first, second])
+    Ok((joined(graph, 1, &[first, second])?, inverses))
 }
 
 /// The lower factor, a column a turn: a column less the product of the columns before, divided by
@@ -186,7 +197,14 @@ pub(crate) fn solved(
         a = a.each(|part| graph.reversed(part, &[1, 2]))?;
         b = b.each(|part| graph.reversed(part, &[1]))?;
     }
-    let found = solve_in_blocks(graph, &a, &b, form.is_unit, block_of(&n))?;
+    let block = block_of(&n);
+    let found = match cut_of(&n, block) {
+        None => solve_by_rows(graph, &a, &b, form.is_unit)?,
+        Some(_) => {
+            let inverses = inverses(graph, &a, form.is_unit, block)?;
+            solve_in_blocks(graph, &a, &b, &inverses)?
+        }
+    };
     found.each(|part| {
         let mut part = part.clone();
         if !is_lower {
@@ -199,28 +217,65 @@ pub(crate) fn solved(
     })
 }
 
-/// As [`solved`], of lower matrices `[batch, n, n]` on the left of `[batch, n, m]`, in blocks of at
-/// most so many rows: the first half, then the rest less what the first half makes of it.
-fn solve_in_blocks(
-    graph: &mut Graph,
-    a: &Value,
-    b: &Value,
-    is_unit: bool,
-    block: usize,
-) -> Accepted<Value> {
-    let n = a.shape()[1].clone();
-    let Some(cut) = cut_of(&n, block) else { return solve_by_rows(graph, a, b, is_unit) };
+/// The inverses of the blocks of so many rows on the diagonal of lower matrices `[batch, n, n]`,
+/// all but a shorter last one beside each other: of a whole system, which has many blocks behind
+/// one another, that is what takes turns.
+fn inverses(graph: &mut Graph, a: &Value, is_unit: bool, block: usize) -> Accepted<Vec<Value>> {
+    let (batch, n, _) = known_extents(a)?;
+    let mut blocks = Vec::new();
+    for first in (0..n).step_by(block) {
+        let own = (first, block.min(n - first));
+        let rows = part_of(graph, a, 1, own)?;
+        blocks.push(part_of(graph, &rows, 2, own)?);
+    }
+    let last = if n % block == 0 { None } else { blocks.pop() };
+    let all = joined(graph, 0, &blocks)?;
+    let all = inverse(graph, &all, is_unit)?;
+    let [count, rows] = [blocks.len(), block].map(Expr::from);
+    let all = shaped(graph, &all, &[count, batch.clone(), rows.clone(), rows.clone()])?;
+    let mut found = Vec::new();
+    for number in 0..blocks.len() {
+        let own = part_of(graph, &all, 0, (number, 1))?;
+        found.push(shaped(graph, &own, &[batch.clone(), rows.clone(), rows.clone()])?);
+    }
+    if let Some(last) = last {
+        found.push(inverse(graph, &last, is_unit)?);
+    }
+    Ok(found)
+}
+
+/// The inverses of lower matrices, row by row.
+fn inverse(graph: &mut Graph, a: &Value, is_unit: bool) -> Accepted<Value> {
+    let (batch, rows, columns) = known_extents(a)?;
+    let ones = units(graph, a, (&batch, rows, columns))?;
+    solve_by_rows(graph, a, &ones, is_unit)
+}
+
+/// As [`solved`], of lower matrices `[batch, n, n]` on the left of `[batch, n, m]`, by the inverses
+/// of the blocks on the diagonal: the first half, then the rest less what the first half makes of
+/// it.
+fn solve_in_blocks(graph: &mut Graph, a: &Value, b: &Value, inverses: &[Value]) -> Accepted<Value> {
+    if let [inverse] = inverses {
+        return product(graph, inverse, b);
+    }
+    let rows = inverses.first().and_then(|inverse| inverse.shape()[1].as_constant());
+    let block = rows.and_then(|rows| usize::try_from(rows).ok());
+    let cut = block.and_then(|block| cut_of(&a.shape()[1], block));
+    let (Some(block), Some(cut)) = (block, cut) else {
+        return Err(shape_error("the blocks do not fit the matrices"));
+    };
     let (upper, below, corner) = quarters(graph, a, cut)?;
     let right = part_of(graph, b, 1, (0, cut.0))?;
     let other = part_of(graph, b, 1, cut)?;
-    let found = solve_in_blocks(graph, &upper, &right, is_unit, block)?;
+    let (first, second) = inverses.split_at(cut.0 / block);
+    let found = solve_in_blocks(graph, &upper, &right, first)?;
     let change = product(graph, &below, &found)?;
     let other = minus(graph, &other, &change)?;
-    let other = solve_in_blocks(graph, &corner, &other, is_unit, block)?;
+    let other = solve_in_blocks(graph, &corner, &other, second)?;
     joined(graph, 1, &[found, other])
 }
 
-/// As [`solve_in_blocks`], a row a turn.
+/// As [`solved`], of lower matrices on the left, a row a turn.
 fn solve_by_rows(graph: &mut Graph, a: &Value, b: &Value, is_unit: bool) -> Accepted<Value> {
     let n = a.shape()[1].clone();
     let rows_of_a = a.each(|part| graph.transpose(part, &[1, 0, 2]))?;
