@@ -39,7 +39,7 @@ const SAVED: f64 = 0.25;
 /// Trials for one kernel, for one whose runs were all that its function does, and for all kernels
 /// of a function.
 const TRIALS: usize = 24;
-const TRIALS_OF_ALL: f64 = 240.0;
+const TRIALS_OF_ALL: f64 = 120.0;
 const ALL_TRIALS: usize = 96;
 
 /// So many kernels are looked at beside each other: what one of them finds out the others do not
