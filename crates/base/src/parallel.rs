@@ -3,12 +3,28 @@
 use crate::InOrder;
 use std::sync::{Arc, Mutex, PoisonError};
 
+/// Fewer items than this for each thread are not worth starting it, which takes as long as some of
+/// them, or far longer where other processes have the cores.
+const LEAST_ITEMS: usize = 4;
+
 /// The results of `work` on each item, in the order of the items, on at most so many threads, the
 /// caller's included. Items are taken one by one, so that threads end at about the same time.
 ///
 /// # Panics
 /// If `work` does, on any thread.
 pub fn map<T: Send, R: Send>(
+    threads: usize,
+    items: Vec<T>,
+    work: impl Fn(T) -> R + Sync,
+) -> Vec<R> {
+    map_long(threads.min(items.len() / LEAST_ITEMS), items, work)
+}
+
+/// As [`map`], of items each of which takes far longer than to start a thread.
+///
+/// # Panics
+/// If `work` does, on any thread.
+pub fn map_long<T: Send, R: Send>(
     threads: usize,
     items: Vec<T>,
     work: impl Fn(T) -> R + Sync,

@@ -138,7 +138,7 @@ fn find(
             Ok((case.key, found, search))
         };
         let mut tried = 0;
-        for found in base::parallel::map(options.threads, beside.iter().collect(), search) {
+        for found in base::parallel::map_long(options.threads, beside.iter().collect(), search) {
             let (key, found, search) = found?;
             places.insert(key, found);
             tried += search.tried;
