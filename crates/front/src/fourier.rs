@@ -44,23 +44,38 @@ fn last_axis(shape: &[Expr], length: usize) -> Accepted<usize> {
     check_extent(shape, axis, length).map(|()| axis)
 }
 
-/// `exp(sign 2 pi i j k / length)` for rows j and columns k.
-fn roots(
-    graph: &mut Graph,
-    dtype: DType,
-    (rows, columns, length): (usize, usize, usize),
+/// The angles `sign 2 pi j k / length` for rows j and columns k.
+#[derive(Clone, Copy)]
+struct Angles {
+    rows: usize,
+    columns: usize,
+    length: usize,
     sign: f64,
-) -> Accepted<Complex> {
-    graph.count_computed(2 * rows * columns, "factors of a Fourier transform")?;
-    let angle = |number: usize| {
-        let (j, k) = (number / columns, number % columns);
-        sign * std::f64::consts::TAU * ((j * k) % length) as f64 / length as f64
-    };
-    let part = |function: fn(f64) -> f64| {
-        let values: Vec<f64> = (0..rows * columns).map(|number| function(angle(number))).collect();
-        constant_value("roots", Tensor::from_vec(&[rows, columns], values).cast(dtype), false)
-    };
-    Ok(Complex { re: part(f64::cos), im: part(f64::sin) })
+}
+
+impl Angles {
+    /// A function of each, row by row.
+    fn each(self, function: impl Fn(f64) -> f64) -> impl Iterator<Item = f64> {
+        let Angles { rows, columns, length, sign } = self;
+        let numbers = (0..rows).flat_map(move |row| (0..columns).map(move |column| row * column));
+        numbers.map(move |number| {
+            function(sign * std::f64::consts::TAU * (number % length) as f64 / length as f64)
+        })
+    }
+
+    /// What a product with `exp(i angle)` makes of each part of a number in each part of the
+    /// product: `[part, part of the product, rows, columns]`, of real numbers without the second.
+    fn turns(self, graph: &mut Graph, dtype: DType, parts: usize) -> Accepted<Operand> {
+        let shape = [parts, 2, self.rows, self.columns];
+        graph.count_computed(shape.iter().product(), "factors of a Fourier transform")?;
+        let of_real = self.each(f64::cos).chain(self.each(f64::sin));
+        let of_imaginary = self.each(|angle| -angle.sin()).chain(self.each(f64::cos));
+        let all: Vec<f64> = match parts {
+            1 => of_real.collect(),
+            _ => of_real.chain(of_imaginary).collect(),
+        };
+        Ok(constant_value("roots", Tensor::from_vec(&shape, all).cast(dtype), false))
+    }
 }
 
 /// The factors of a length for which stages cost least, the greatest first.
@@ -105,50 +120,95 @@ pub fn fourier(
     length: usize,
     direction: Direction,
 ) -> Accepted<Complex> {
-    check_extent(z.re.shape(), axis, length)?;
+    let stacked = transform(graph, &[&z.re, &z.im], axis, length, direction)?;
+    parts(graph, &stacked)
+}
+
+/// The parts of numbers that lie behind one another along the first axis.
+fn parts(graph: &mut Graph, stacked: &Operand) -> Accepted<Complex> {
+    let shape = stacked.shape()[1..].to_vec();
+    let mut part = |number: i64| {
+        let part = graph.slice_axis(stacked, 0, Expr::from(number), 1, Expr::ONE)?;
+        graph.reshape(&part, &shape)
+    };
+    Ok(Complex { re: part(0)?, im: part(1)? })
+}
+
+/// As [`fourier`], of real parts alone or of both parts; those of the results lie behind one
+/// another along a first axis. Each stage is one contraction, over parts and elements.
+fn transform(
+    graph: &mut Graph,
+    parts: &[&Operand],
+    axis: usize,
+    length: usize,
+    direction: Direction,
+) -> Accepted<Operand> {
+    let (shape, dtype) = (parts[0].shape().to_vec(), parts[0].dtype());
+    check_extent(&shape, axis, length)?;
     let sign = direction.sign();
-    let shape = z.re.shape().to_vec();
+    let whole = [&[Expr::ONE], &shape[..]].concat();
+    let stacked: Vec<Operand> =
+        parts.iter().map(|part| graph.reshape(part, &whole)).collect::<Accepted<_>>()?;
+    let mut z = graph.concat(0, &stacked)?;
+    let mut count = parts.len();
     let lead: Expr = shape[..axis].iter().product();
     // Elements are `(k rest + p) behind + q`; sums over k give `(p factor + j) behind + q`.
     let mut behind: Expr = shape[axis + 1..].iter().product();
     let mut rest = length;
-    let mut z = z.clone();
     for factor in factors(length) {
         rest /= factor;
-        let [few, many] = [factor, rest].map(Expr::from);
-        let split = [lead.clone(), few.clone(), many.clone(), behind.clone()];
-        z = z.each(|part| graph.reshape(part, &split))?;
-        let matrix = roots(graph, z.dtype(), (factor, factor, factor), sign)?;
+        let [own, few, many] = [count, factor, rest].map(Expr::from);
+        let split = [own.clone(), lead.clone(), few.clone(), many.clone(), behind.clone()];
+        z = graph.reshape(&z, &split)?;
+        let angles = Angles { rows: factor, columns: factor, length: factor, sign };
+        let matrix = angles.turns(graph, dtype, count)?;
         let axis = IterationSpace::axis;
+        let two = Expr::from(2);
+        let parallel = [two.clone(), lead.clone(), many.clone(), few.clone(), behind.clone()];
         let space = IterationSpace {
-            extents: vec![lead.clone(), many.clone(), few.clone(), behind.clone(), few.clone()],
-            parallel: 4,
-            operands: vec![vec![axis(0), axis(4), axis(1), axis(3)], vec![axis(4), axis(2)]],
+            extents: [&parallel[..], &[own, few.clone()]].concat(),
+            parallel: 5,
+            operands: vec![
+                vec![axis(5), axis(1), axis(6), axis(2), axis(4)],
+                vec![axis(5), axis(0), axis(6), axis(3)],
+            ],
         };
-        let dtype = z.dtype();
-        let accumulator = graph::accumulator_of(dtype);
-        z = graph.complex_bilinear(&z, &matrix, |graph, a, b| {
-            let product = graph.contract(space.clone(), a, b, accumulator, dtype)?;
-            graph.cast(&product, dtype)
-        })?;
+        let product = graph.contract(space, &z, &matrix, graph::accumulator_of(dtype), dtype)?;
+        z = graph.cast(&product, dtype)?;
+        count = 2;
         if rest > 1 {
-            let turns = roots(graph, dtype, (rest, factor, rest * factor), sign)?;
-            let turns =
-                turns.each(|part| graph.reshape(part, &[many.clone(), few.clone(), Expr::ONE]))?;
-            z = graph.complex_mul(&z, &turns)?;
+            let angles = Angles { rows: rest, columns: factor, length: rest * factor, sign };
+            let turns = angles.turns(graph, dtype, count)?;
+            let mut turned = |part: i64| {
+                let own = graph.slice_axis(&z, 0, Expr::from(part), 1, Expr::ONE)?;
+                let turns = graph.slice_axis(&turns, 0, Expr::from(part), 1, Expr::ONE)?;
+                let shape = [two.clone(), Expr::ONE, many.clone(), few.clone(), Expr::ONE];
+                let turns = graph.reshape(&turns, &shape)?;
+                graph.mul(&own, &turns)
+            };
+            let (re, im) = (turned(0)?, turned(1)?);
+            z = graph.add(&re, &im)?;
         }
         behind = behind * few;
     }
-    z.each(|part| graph.reshape(part, &shape))
+    if count == 1 {
+        let zeros = graph.full(z.shape(), Scalar::zero(dtype))?;
+        z = graph.concat(0, &[z, zeros])?;
+    }
+    let whole = [&[Expr::from(2)], &shape[..]].concat();
+    graph.reshape(&z, &whole)
 }
 
-/// The angles of numbers up to half a length, of which a turn has the length: cosines and sines.
+/// The numbers `exp(2 pi i k / length)` for so many numbers k.
 fn half_turn(graph: &mut Graph, dtype: DType, length: usize, count: usize) -> Accepted<Complex> {
-    let roots = roots(graph, dtype, (count, 2, length), 1.0)?;
-    roots.each(|part| {
-        let part = graph.slice_axis(part, 1, Expr::ONE, 1, Expr::ONE)?;
-        graph.reshape(&part, &[Expr::from(count)])
-    })
+    graph.count_computed(2 * count, "factors of a Fourier transform")?;
+    // The second row is that of the angles themselves.
+    let angles = Angles { rows: 2, columns: count, length, sign: 1.0 };
+    let part = |function: fn(f64) -> f64| {
+        let values: Vec<f64> = angles.each(function).skip(count).collect();
+        constant_value("roots", Tensor::from_vec(&[count], values).cast(dtype), false)
+    };
+    Ok(Complex { re: part(f64::cos), im: part(f64::sin) })
 }
 
 /// The first half of the transform of real numbers along the last axis, the middle included. Of an
@@ -161,8 +221,8 @@ pub fn fourier_of_real(graph: &mut Graph, x: &Operand, length: usize) -> Accepte
     let last = last_axis(x.shape(), length)?;
     let half = length / 2;
     if length % 2 == 1 {
-        let z = graph.complex_of_real(x)?;
-        let z = fourier(graph, &z, last, length, Direction::Forward)?;
+        let z = transform(graph, &[x], last, length, Direction::Forward)?;
+        let z = parts(graph, &z)?;
         return z.each(|part| graph.slice_axis(part, last, Expr::ZERO, 1, Expr::from(half + 1)));
     }
     let mut every_second =
@@ -232,11 +292,10 @@ pub fn fourier_to_real(graph: &mut Graph, z: &Complex, length: usize) -> Accepte
     let odd = graph.complex_mul(&odd, &turns)?;
     // even + i odd
     let packed = Complex { re: graph.sub(&even.re, &odd.im)?, im: graph.add(&even.im, &odd.re)? };
-    let packed = fourier(graph, &packed, last, half, Direction::Backward)?;
-    let mut shape = packed.re.shape().to_vec();
-    let whole = [&shape[..last], &[Expr::from(length)]].concat();
-    shape.push(Expr::ONE);
-    let parts = packed.each(|part| graph.reshape(part, &shape))?;
-    let pairs = graph.concat(last + 1, &[parts.re, parts.im])?;
+    let packed = transform(graph, &[&packed.re, &packed.im], last, half, Direction::Backward)?;
+    // Parts become neighbours.
+    let axes: Vec<usize> = (1..=last + 1).chain([0]).collect();
+    let pairs = graph.transpose(&packed, &axes)?;
+    let whole = [&z.re.shape()[..last], &[Expr::from(length)]].concat();
     graph.reshape(&pairs, &whole)
 }

@@ -5,7 +5,7 @@
 //! that should take much longer than their arithmetic and their bytes are looked at again, the
 //! costliest first: with all values inside in memory, then with each by itself, always by what the
 //! kernels of the nodes should cost then. What saves enough is kept, and the function is emitted
-//! again with these values apart. Where a value lives changes no bits of it.
+//! again with these values apart, and looked at again. Where a value lives changes no bits of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::emit::{Emitted, byte_count};
 use crate::groups::{Fusion, body_users, form};
 use crate::naive;
 use crate::naive::index::{extents, weight};
-use crate::store::Made;
+use crate::store::{Made, digest};
 use crate::{KernelInfo, KernelStore, LowerOptions, RUN, Role, StoredKernel};
 
 /// How many times what its nodes need a kernel may take before others are tried.
@@ -41,6 +41,9 @@ const SAVED: f64 = 0.25;
 const TRIALS: usize = 24;
 const TRIALS_OF_ALL: f64 = 120.0;
 const ALL_TRIALS: usize = 96;
+
+/// How often a function is emitted again at most.
+const ROUNDS: usize = 3;
 
 /// So many kernels are looked at beside each other: what one of them finds out the others do not
 /// know, so that the outcome is that of one thread.
@@ -69,13 +72,17 @@ pub(crate) fn emit(
     let store = options.store.clone().unwrap_or_default();
     // Its phases are this one.
     let untimed = LowerOptions { phases: Phases::default(), ..options.clone() };
-    let search = || find(&first, module, function, target, (&untimed, &store));
-    let (apart, _stored) = options.phases.time("fusion again", search)?;
-    if apart.is_empty() {
-        return Ok(first);
-    }
-    let again = LowerOptions { store: Some(store), ..options.clone() };
-    let mut emit_again = |apart: &Apart| {
+    let mut doubts = Doubts {
+        function,
+        target,
+        options: &untimed,
+        store: &store,
+        found: BTreeMap::new(),
+        stored: Vec::new(),
+        left: ALL_TRIALS,
+    };
+    let again = LowerOptions { store: Some(store.clone()), ..options.clone() };
+    let emit_again = |module: &mut Module, apart: &Apart| {
         module.kernels.renumber(&module.kernels.ids().take(kernels).collect::<Vec<_>>());
         module.constants.renumber(&module.constants.ids().take(constants).collect::<Vec<_>>());
         emit(module, apart, &again)
@@ -83,79 +90,116 @@ pub(crate) fn emit(
     let cycles = |emitted: &Emitted| -> f64 {
         emitted.kernels.iter().map(|info| RUN + info.cost.cycles()).sum()
     };
-    let mut emitted = emit_again(&apart)?;
-    if cycles(&emitted) >= cycles(&first) {
-        emitted = emit_again(&Apart::new())?;
+    let (mut best, mut apart) = (first, Apart::new());
+    // What is apart may be fused with others then.
+    for _ in 0..ROUNDS {
+        let mut wider = apart.clone();
+        let search = || doubts.widen(&mut wider, &best, module);
+        if !options.phases.time("fusion again", search)? {
+            break;
+        }
+        let next = emit_again(module, &wider)?;
+        if cycles(&next) >= cycles(&best) {
+            best = emit_again(module, &apart)?;
+            break;
+        }
+        (best, apart) = (next, wider);
     }
     if options.store.is_none() {
-        emitted.kernels.iter_mut().for_each(|info| info.stored = None);
+        best.kernels.iter_mut().for_each(|info| info.stored = None);
     }
-    Ok(emitted)
+    Ok(best)
 }
 
-/// The values that are better apart, of a function that was emitted without any; `store` gets all
-/// kernels that are made on the way, which live as long as what is returned beside.
-fn find(
-    emitted: &Emitted,
-    module: &Module,
-    function: &Function,
-    target: &Target,
-    (options, store): (&LowerOptions, &KernelStore),
-) -> base::Result<(Apart, Vec<Arc<StoredKernel>>)> {
-    let in_function = |region: Option<usize>| match region {
-        Some(region) => &*emitted.regions[region].function,
-        None => function,
-    };
-    let values_inside = |info: &KernelInfo| inside(in_function(info.source.region), info);
-    let poor = poor(emitted, &in_function, target, options);
-    let mut constants: BTreeMap<Option<usize>, IdSet<ValueId>> = BTreeMap::new();
-    // A kernel that runs several times is looked at once.
-    let mut cases: Vec<Case<'_>> = Vec::new();
-    let mut known: BTreeSet<Key> = BTreeSet::new();
-    for &(info, trials) in &poor {
-        let inside = values_inside(info);
-        let key = (info.kernel, inside.len());
-        if inside.is_empty() || !known.insert(key) {
-            continue;
+/// A kernel by its content, and how many values it has inside.
+type Key = (u64, usize);
+
+fn key(info: &KernelInfo, inside: &[ValueId]) -> Key {
+    (digest(&info.naive.kernel), inside.len())
+}
+
+/// What has been found out about the kernels of a function.
+struct Doubts<'a> {
+    function: &'a Function,
+    target: &'a Target,
+    options: &'a LowerOptions,
+    /// All kernels that are made on the way, which live as long as `stored`.
+    store: &'a KernelStore,
+    stored: Vec<Arc<StoredKernel>>,
+    /// Of each kernel that has been looked at, the places of the values inside that are better
+    /// apart.
+    found: BTreeMap<Key, Vec<usize>>,
+    /// Trials that are left.
+    left: usize,
+}
+
+impl<'a> Doubts<'a> {
+    /// Adds the values inside of kernels of the function, emitted so, that are better apart;
+    /// whether there are any.
+    fn widen(
+        &mut self,
+        apart: &mut Apart,
+        emitted: &Emitted,
+        module: &Module,
+    ) -> base::Result<bool> {
+        let function = self.function;
+        let in_function = |region: Option<usize>| match region {
+            Some(region) => &*emitted.regions[region].function,
+            None => function,
+        };
+        let values_inside = |info: &KernelInfo| inside(in_function(info.source.region), info);
+        let poor = poor(emitted, &in_function, self.target, self.options);
+        let mut constants: BTreeMap<Option<usize>, IdSet<ValueId>> = BTreeMap::new();
+        // A kernel that runs several times is looked at once.
+        let mut cases: Vec<Case<'_>> = Vec::new();
+        for &(info, trials) in &poor {
+            let inside = values_inside(info);
+            let key = key(info, &inside);
+            if inside.is_empty() || self.found.contains_key(&key) {
+                continue;
+            }
+            self.found.insert(key, Vec::new());
+            let around = in_function(info.source.region);
+            let constants =
+                constants.entry(info.source.region).or_insert_with(|| around.constant_values());
+            if let Some(alone) = Alone::of(around, constants, info, &inside) {
+                cases.push(Case { key, alone, cost: &info.cost, trials });
+            }
         }
-        let around = in_function(info.source.region);
-        let constants =
-            constants.entry(info.source.region).or_insert_with(|| around.constant_values());
-        if let Some(alone) = Alone::of(around, constants, info, &inside) {
-            cases.push(Case { key, alone, cost: &info.cost, trials });
+        if !cases.is_empty() {
+            self.stored.extend(take_in(emitted, module, self.store));
         }
+        for beside in cases.chunks(BESIDE) {
+            self.search(beside)?;
+        }
+        let mut is_wider = false;
+        for (info, _) in poor {
+            let inside = values_inside(info);
+            for &place in self.found.get(&key(info, &inside)).into_iter().flatten() {
+                is_wider |= apart.entry(info.source.region).or_default().insert(inside[place]);
+            }
+        }
+        Ok(is_wider)
     }
-    if cases.is_empty() {
-        return Ok((Apart::new(), Vec::new()));
-    }
-    let mut stored = take_in(emitted, module, store);
-    let mut left = ALL_TRIALS;
-    let mut places: BTreeMap<Key, Vec<usize>> = BTreeMap::new();
-    for beside in cases.chunks(BESIDE) {
+
+    /// Looks at kernels beside each other.
+    fn search(&mut self, cases: &[Case<'_>]) -> base::Result<()> {
+        let Doubts { target, options, store, left, .. } = *self;
         let search = |case: &Case<'_>| -> base::Result<_> {
             let mut search = Search::new(target, (options, store), case.trials.min(left));
             let found = search.places_apart(&case.alone, case.cost)?;
             Ok((case.key, found, search))
         };
-        let mut tried = 0;
-        for found in base::parallel::map_long(options.threads, beside.iter().collect(), search) {
+        let cases = cases.iter().collect();
+        for found in base::parallel::map_long(options.threads, cases, search) {
             let (key, found, search) = found?;
-            places.insert(key, found);
-            tried += search.tried;
+            self.found.insert(key, found);
+            self.left = self.left.saturating_sub(search.tried);
             search.stored.iter().for_each(|made| store.put(made.clone()));
-            stored.extend(search.stored);
+            self.stored.extend(search.stored);
         }
-        left = left.saturating_sub(tried);
+        Ok(())
     }
-    let mut apart = Apart::new();
-    for (info, _) in poor {
-        let inside = values_inside(info);
-        if let Some(found) = places.get(&(info.kernel, inside.len())).filter(|it| !it.is_empty()) {
-            let values = apart.entry(info.source.region).or_default();
-            found.iter().for_each(|&place| _ = values.insert(inside[place]));
-        }
-    }
-    Ok((apart, stored))
 }
 
 /// The kernels that should take much longer than their nodes need, the costliest first, each with
@@ -306,9 +350,6 @@ impl Trial {
         }
     }
 }
-
-/// A kernel, and how many values it has inside.
-type Key = (KernelId, usize);
 
 /// A kernel that is looked at again.
 struct Case<'a> {
