@@ -1,11 +1,14 @@
-//! Loads of elements that lie within one vector, in another order: a contiguous load and a
-//! permutation instead of a gather, which takes as long as a load for each lane.
+//! Loads of elements that lie within one vector, or with AVX-512 within two, in another order:
+//! contiguous loads and a permutation instead of a gather, which takes as long as a load for each
+//! lane.
 //!
 //! ```text
 //! for j < 16 vector { .. = in[4 * (j div 4)] }
+//! for j < 16 vector { .. = in[j mod 2, j div 2] }
 //! ```
 //!
-//! loads `in[0..13]`, of that what is asked for, and puts each into its lanes. Where the elements
+//! load `in[0..13]`, and `in[0, 0..8]` and `in[1, 0..8]`, of that what is asked for, and put each
+//! into its lanes. Where the elements
 //! are those of one place in rows that fill a vector,
 //!
 //! ```text
@@ -21,7 +24,7 @@ use super::Selector;
 use super::index::Binding;
 use super::memory::widened_lane;
 use super::value::{Evaluated, Item, Mask, Vector, all_lanes, register_type};
-use crate::vcode::{Inst, Lane, MemoryOperand, Opcode};
+use crate::vcode::{Inst, Lane, MemoryOperand, Opcode, VRegId};
 
 impl Selector<'_> {
     /// The address of the first lane, of an irregular place.
@@ -107,39 +110,101 @@ impl Selector<'_> {
         let lanes = offsets.len();
         let dtype = self.kernel.buffers[buffer].dtype;
         let ty = register_type(Lane::I32, lanes);
-        let has_masks = self.builder.has_masks() || dtype.bits() == 32;
         if dtype.bits() > 32 || lanes < 8 || ty.vector_bytes() != 4 * lanes {
             return None;
         }
         let bytes = self.element_bytes(buffer) as i64;
         let Mask::Constant(on) = mask else { return None };
-        let on = on & all_lanes(lanes);
-        let (mut wanted, mut places) = (0_u32, vec![0; lanes]);
-        for at in (0..lanes).filter(|at| on & 1 << at != 0) {
-            let place = usize::try_from(offsets[at] / bytes).ok().filter(|place| *place < lanes)?;
-            wanted |= 1 << place;
-            places[at] = place as u64;
+        let is_on = |lane: &usize| on & 1 << lane != 0;
+        let most = if self.builder.has_masks() { 2 } else { 1 };
+        let runs = Runs::of(offsets, bytes, is_on).filter(|runs| runs.0.len() <= most)?;
+        let mut loaded = Vec::new();
+        for (first, wanted) in &runs.0 {
+            let displacement = i32::try_from(first * bytes).ok()?;
+            let displacement = address.displacement.checked_add(displacement)?;
+            loaded.push(self.wanted(
+                buffer,
+                MemoryOperand { displacement, ..address },
+                *wanted,
+                lanes,
+            ));
         }
-        // What lies between elements that are asked for is there, too.
-        let first = wanted.trailing_zeros().min(31) as usize;
-        let widened = match (has_masks, wanted) {
-            (true, _) => self.load_widened(buffer, address, Mask::Constant(wanted), lanes),
-            (false, 0) => {
-                let lane = widened_lane(dtype);
-                let zero = Inst::new(Opcode::Zero, lane, &[]);
-                let item = Item::Register(self.builder.emit(zero, register_type(lane, lanes)));
-                Vector { item, lane, lanes }
-            }
-            (false, _) => {
-                let count = wanted.ilog2() as usize + 1 - first;
-                self.load_run(buffer, address, (first, count), lanes)
-            }
-        };
-        let loaded = self.register(widened);
-        let order = self.lane_constants(&places, Lane::I32);
+        let widened = *loaded.first()?;
+        let order = self.lane_constants(&runs.places(offsets, bytes, is_on), Lane::I32);
         let order = self.register(order);
-        let inst = Inst::new(Opcode::Permute, Lane::I32, &[order, loaded]);
+        let loaded: Vec<VRegId> = loaded.into_iter().map(|part| self.register(part)).collect();
+        let inst = match loaded[..] {
+            [low, high] => Inst::new(Opcode::PermuteTwo, widened.lane, &[low, order, high]),
+            _ => Inst::new(Opcode::Permute, Lane::I32, &[order, loaded[0]]),
+        };
         let value = self.builder.emit(inst, ty);
         Some(self.element_of_widened(Vector { item: Item::Register(value), ..widened }, dtype))
+    }
+
+    /// Those of a register's elements from an address on that are wanted; the others are not
+    /// touched, unless they lie between such.
+    fn wanted(
+        &mut self,
+        buffer: BufferId,
+        address: MemoryOperand,
+        wanted: u32,
+        lanes: usize,
+    ) -> Vector {
+        let dtype = self.kernel.buffers[buffer].dtype;
+        if self.builder.has_masks() || dtype.bits() == 32 {
+            return self.load_widened(buffer, address, Mask::Constant(wanted), lanes);
+        }
+        if wanted == 0 {
+            let lane = widened_lane(dtype);
+            let zero = Inst::new(Opcode::Zero, lane, &[]);
+            let item = Item::Register(self.builder.emit(zero, register_type(lane, lanes)));
+            return Vector { item, lane, lanes };
+        }
+        let first = wanted.trailing_zeros() as usize;
+        self.load_run(buffer, address, (first, wanted.ilog2() as usize + 1 - first), lanes)
+    }
+}
+
+/// Elements of a vector, in runs that are no longer than a register: the place of the first one,
+/// and which of those from there on are asked for.
+struct Runs(Vec<(i64, u32)>);
+
+impl Runs {
+    /// Of elements of so many bytes at these distances in bytes, in the lanes that are on; none
+    /// where distances are no multiples of an element. The first run begins with the first lane
+    /// where it can.
+    fn of(offsets: &[i64], bytes: i64, is_on: impl Fn(&usize) -> bool) -> Option<Runs> {
+        let lanes = offsets.len() as i64;
+        let mut places = Vec::new();
+        for lane in (0..offsets.len()).filter(is_on) {
+            places
+                .push(Some(offsets[lane] / bytes).filter(|place| place * bytes == offsets[lane])?);
+        }
+        places.sort_unstable();
+        let mut runs: Vec<(i64, u32)> = Vec::new();
+        for place in places {
+            match runs.last_mut() {
+                Some((first, wanted)) if place < *first + lanes => *wanted |= 1 << (place - *first),
+                None if (0..lanes).contains(&place) => runs.push((0, 1 << place)),
+                _ => runs.push((place, 1)),
+            }
+        }
+        if runs.is_empty() {
+            runs.push((0, 0));
+        }
+        Some(Runs(runs))
+    }
+
+    /// Where each lane's element lies in the runs, one register behind the other.
+    fn places(&self, offsets: &[i64], bytes: i64, is_on: impl Fn(&usize) -> bool) -> Vec<u64> {
+        let lanes = offsets.len() as i64;
+        let place = |lane: usize| {
+            let place = offsets[lane] / bytes;
+            let run =
+                self.0.iter().position(|(first, _)| (*first..*first + lanes).contains(&place));
+            run.filter(|_| is_on(&lane))
+                .map_or(0, |run| (run as i64 * lanes + place - self.0[run].0) as u64)
+        };
+        (0..offsets.len()).map(place).collect()
     }
 }
