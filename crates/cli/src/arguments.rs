@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use base::Result;
 use base::limits::exceeded;
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tilewright::{
-    Activations, EngineCache, Limits, Options, Phases, Port, Precision, TargetChoice, Value,
+    Activations, EngineCache, KeyValues, Limits, Options, Phases, Port, Precision, TargetChoice, Value,
 };
 
 use crate::files::FileArguments;
@@ -51,6 +52,14 @@ pub(crate) struct ModelArguments {
     #[arg(long, default_value = "as-given", value_name = "NUMBERS", help_heading = TARGET)]
     #[arg(hide_short_help = true)]
     activations: ActivationsArgument,
+
+    /// Numbers in which a language model keeps keys and values
+    ///
+    /// What is kept of the tokens of a text is read for each token that follows: in 16 bits half of
+    /// it, in 8 bits, with a scale for what a head has of a token, a quarter.
+    #[arg(long, default_value = "f32", value_name = "NUMBERS", help_heading = TARGET)]
+    #[arg(hide_short_help = true, value_parser = key_values())]
+    key_values: KeyValues,
 
     /// Leaves out an optimisation
     #[arg(long = "disable", value_name = "PASS", help_heading = OPTIMISATIONS)]
@@ -255,6 +264,12 @@ fn limit(text: &str) -> std::result::Result<(String, u64), String> {
     Ok((name.to_string(), value))
 }
 
+/// Numbers of keys and values by name.
+fn key_values() -> impl TypedValueParser<Value = KeyValues> {
+    let names = PossibleValuesParser::new(KeyValues::ALL.map(|row| row.0));
+    names.map(|name| KeyValues::of_name(&name).unwrap_or_default())
+}
+
 /// Numbers of data by name.
 #[derive(clap::ValueEnum, Clone, Copy, Debug)]
 pub(crate) enum ActivationsArgument {
@@ -319,6 +334,7 @@ impl ModelArguments {
             dims: self.dims.iter().cloned().collect(),
             precision: self.precision.into(),
             activations: self.activations.into(),
+            key_values: self.key_values,
             disabled: disabled(&self.disabled, self.without_optimisation).collect(),
             literals: self.literals.iter().cloned().collect(),
             limits: self.limits.limits(),

@@ -30,6 +30,10 @@ pub struct Heads {
 pub struct Scores {
     /// Values added to them, each broadcast to `[b, h, q, k]`.
     pub biases: Vec<Operand>,
+    /// What the keys of each place are to be multiplied by, `[b, n, g, r]` for keys in pages.
+    pub key_factors: Option<Operand>,
+    /// The same of values.
+    pub value_factors: Option<Operand>,
     /// Which count at all.
     pub allowed: Option<Operand>,
     /// The bound that scores approach.
@@ -125,6 +129,23 @@ pub fn attention_weights(
     graph.select(&empty, &zero, &quotient)
 }
 
+/// `[b, h, q, k]` times factors of the places of keys, `[b, n, g, r]`, each for as many heads as
+/// there are for one of the `g`.
+fn times_factors(graph: &mut Graph, x: &Operand, factors: &Operand) -> Accepted<Operand> {
+    let (own, pages) = (x.shape().to_vec(), factors.shape().to_vec());
+    let (Some(heads), Some(groups)) = (own[1].as_constant(), pages[2].as_constant()) else {
+        return Err(unsupported("the number of heads is not fixed"));
+    };
+    let share = Expr::from(heads / groups.max(1));
+    let by_head = graph.transpose(factors, &[0, 2, 1, 3])?;
+    let along = [pages[0].clone(), pages[2].clone(), Expr::ONE, Expr::ONE, own[3].clone()];
+    let by_head = graph.reshape(&by_head, &along)?;
+    let grouped = [&own[..1], &[pages[2].clone(), share], &own[2..]].concat();
+    let x = graph.reshape(x, &grouped)?;
+    let product = graph.mul(&x, &by_head)?;
+    graph.reshape(&product, &own)
+}
+
 /// Attention: the result `[b, h, q, d]`, the scores, and the weights.
 pub fn attend(
     graph: &mut Graph,
@@ -135,6 +156,9 @@ pub fn attend(
     let dtype = heads.query.dtype();
     let query = graph.mul_number(&heads.query, scale)?;
     let mut score = product_of_heads(graph, &query, &heads.key, true)?;
+    if let Some(factors) = &scores.key_factors {
+        score = times_factors(graph, &score, factors)?;
+    }
     if scores.cap > 0.0 {
         let scaled = graph.mul_number(&score, 1.0 / scores.cap)?;
         let bent = graph.tanh(&scaled)?;
@@ -164,7 +188,11 @@ pub fn attend(
         }
     };
     let weight = graph.cast(&weight, dtype)?;
-    let result = product_of_heads(graph, &weight, &heads.value, false)?;
+    let scaled = match &scores.value_factors {
+        Some(factors) => times_factors(graph, &weight, factors)?,
+        None => weight.clone(),
+    };
+    let result = product_of_heads(graph, &scaled, &heads.value, false)?;
     Ok([result, score, weight])
 }
 

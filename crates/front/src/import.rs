@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base::{Diagnostics, Limits};
 use graph::{ElementType, Function, ValueId};
 use module::Module;
-use tensor::Kind;
+use tensor::{DType, Kind};
 
 use crate::facts::Need;
 use crate::port::{Port, ports};
@@ -21,8 +21,57 @@ pub struct ImportOptions {
     /// Names of constants of the model that become literals: passes may read their values, and they
     /// cannot be replaced by other weights.
     pub literals: BTreeSet<String>,
+    /// In which numbers a language model keeps keys and values.
+    pub key_values: KeyValues,
     /// What is refused as too large.
     pub limits: Limits,
+}
+
+/// In which numbers a language model keeps keys and values of the tokens of a text.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KeyValues {
+    /// As they are computed.
+    #[default]
+    F32,
+    /// Rounded to bf16.
+    Bf16,
+    /// Rounded to f16.
+    F16,
+    /// Rounded to 8 bits, with a scale for what a head has of a token.
+    Int8,
+}
+
+impl KeyValues {
+    /// All of them, by name.
+    pub const ALL: [(&str, KeyValues); 4] = [
+        ("f32", KeyValues::F32),
+        ("bf16", KeyValues::Bf16),
+        ("f16", KeyValues::F16),
+        ("int8", KeyValues::Int8),
+    ];
+
+    /// Those of a name, if there are such.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<KeyValues> {
+        KeyValues::ALL.into_iter().find(|row| row.0 == name).map(|row| row.1)
+    }
+
+    /// Their name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        KeyValues::ALL.into_iter().find(|row| row.1 == self).map_or("f32", |row| row.0)
+    }
+
+    /// The element type.
+    #[must_use]
+    pub fn dtype(self) -> DType {
+        match self {
+            KeyValues::F32 => DType::F32,
+            KeyValues::Bf16 => DType::BF16,
+            KeyValues::F16 => DType::F16,
+            KeyValues::Int8 => DType::I8,
+        }
+    }
 }
 
 /// A model as a module, or what computes the facts that it needs.

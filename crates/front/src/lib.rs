@@ -74,7 +74,7 @@ pub use facts::{FACT_ELEMENTS, FactKind, Facts, Here, Need};
 pub use flatbuffer::{FlatBuffer, Number, Table};
 pub use fourier::{Direction, fourier, fourier_of_real, fourier_to_real};
 pub use host::{HostResult, Told};
-pub use import::{ImportOptions, Imported};
+pub use import::{ImportOptions, Imported, KeyValues};
 pub use indices::{
     elementwise_indices, gather_axis, interpolation_order, shared_axes, true_indices, without_axes,
     wrapped_indices,

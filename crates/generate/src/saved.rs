@@ -12,7 +12,7 @@ use std::io::Write as _;
 use std::path::Path;
 
 use base::{Diagnostic, Result, codes};
-use tensor::{DType, StagedFiles, Tensor, map_file};
+use tensor::{StagedFiles, Tensor, map_file};
 use tilewright::compiled::PAGE_PLACES;
 
 use crate::model::{LanguageModel, TextContext};
@@ -34,7 +34,8 @@ impl LanguageModel {
     /// A digest of what keys and values depend on.
     fn digest(&self) -> u128 {
         let (model, options) = self.parts();
-        let mut bytes = format!("{:?}{:?}", options.precision, options.activations).into_bytes();
+        let mut bytes = format!("{:?}{:?}{:?}", options.precision, options.activations, options.key_values)
+            .into_bytes();
         for (key, value) in model.metadata() {
             if !key.starts_with("tokenizer.") {
                 bytes.extend(format!("{key}={value};").bytes());
@@ -116,11 +117,11 @@ impl TextContext<'_> {
         let mut values: Vec<(String, Tensor)> = Vec::new();
         for name in self.model().kept() {
             let own = self.state.value(name)?;
-            let part = bytes.get(at..at + own.bytes().len()).filter(|_| own.dtype() == DType::F32);
+            let part = bytes.get(at..at + own.bytes().len());
             let part = part.ok_or_else(|| refused("it is too short"))?;
             at += part.len();
             let bytes = bytes.slice_ref(part);
-            let value = Tensor::from_bytes(DType::F32, own.shape(), bytes)
+            let value = Tensor::from_bytes(own.dtype(), own.shape(), bytes)
                 .map_err(|found| refused(&found))?;
             values.push((name.clone(), value));
         }

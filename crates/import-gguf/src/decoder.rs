@@ -9,11 +9,11 @@
 
 use base::codes;
 use front::{
-    Accepted, Graph, Heads, Operand, PortExtent, Scores, attend, rotated, rows_product, standardize,
+    Accepted, Graph, Heads, KeyValues, Operand, PortExtent, Scores, attend, rotated, rows_product, standardize,
 };
 use graph::{Op, ValueId};
 use sym::Expr;
-use tensor::{DType, ScalarFunction as F, Tensor};
+use tensor::{DType, Reduction, ScalarFunction as F, Tensor};
 
 use crate::configuration::{Configuration, Keys};
 use crate::file::{ModelFile, ModelOrigin, TensorEntry, damaged};
@@ -28,6 +28,8 @@ pub(crate) struct Decoder<'m> {
     /// The place of each token: i64 `[t]`.
     places: Operand,
     rows: Operand,
+    /// In which numbers keys and values are kept.
+    key_values: KeyValues,
     /// What stands before the names of what is kept of each text.
     texts: Vec<String>,
     /// How many pages of places there are to see, as the inputs declare it.
@@ -81,7 +83,22 @@ impl KeptPart {
         }
     }
 
-    /// Which of these the places are.
+    /// What is kept of it in these numbers: what stands behind its name, the element type, and the
+    /// extents of a page.
+    pub(crate) fn tensors(
+        self,
+        shape: &Configuration,
+        key_values: KeyValues,
+    ) -> Vec<(&'static str, DType, Vec<usize>)> {
+        let mut all = vec![("", key_values.dtype(), self.page(shape).to_vec())];
+        if key_values == KeyValues::Int8 {
+            let heads = shape.key_heads as usize;
+            all.push((".scales", DType::F32, vec![heads, PAGE_PLACES]));
+        }
+        all
+    }
+
+    /// Which of the extents of a page the places are.
     fn places_at(self) -> usize {
         match self {
             KeptPart::Keys => 2,
@@ -97,7 +114,7 @@ impl<'m> Decoder<'m> {
         shape: &'m Configuration,
         mut graph: Graph,
         [tokens, position, rows]: [&[PortExtent]; 3],
-        (extent, texts): (PortExtent, Vec<String>),
+        (extent, key_values, texts): (PortExtent, KeyValues, Vec<String>),
     ) -> Accepted<Decoder<'m>> {
         let tokens = graph.parameter("tokens", DType::I64, tokens)?;
         let position = graph.parameter("position", DType::I64, position)?;
@@ -118,6 +135,7 @@ impl<'m> Decoder<'m> {
             tokens,
             places,
             rows,
+            key_values,
             texts,
             extent,
             length,
@@ -301,30 +319,58 @@ impl<'m> Decoder<'m> {
     }
 
     /// What has been kept of a text, with rows of this run `[1, g, t, d]` at their places: its
-    /// pages with an axis of one in front.
+    /// pages with an axis of one in front, and what each place is to be multiplied by.
     fn keep(
         &mut self,
         new: &Operand,
         places: &Operand,
         (text, layer, part): (usize, i64, KeptPart),
-    ) -> Accepted<Operand> {
-        let fixed = part.page(self.shape).map(PortExtent::Fixed);
-        let extents = [&[self.extent.clone()][..], &fixed].concat();
-        let (prefix, name) = (self.texts[text].clone(), format!("{layer}.{}", part.name()));
-        let past = self.graph.parameter(&format!("{prefix}past.{name}"), DType::F32, &extents)?;
+    ) -> Accepted<(Operand, Option<Operand>)> {
         let turned = self.graph.transpose(new, &[0, 2, 1, 3])?;
         let rows = self.graph.reshape(&turned, &turned.shape().to_vec()[1..])?;
-        let axes = vec![0, 1 + part.places_at()];
+        let mut rows = match self.key_values {
+            KeyValues::Int8 => rounded_rows(&mut self.graph, &rows)?,
+            other => vec![self.graph.cast(&rows, other.dtype())?],
+        }
+        .into_iter();
+        let mut places_at = part.places_at();
+        let mut kept = Vec::new();
+        for (behind, dtype, page) in part.tensors(self.shape, self.key_values) {
+            let Some(rows) = rows.next() else { break };
+            let fixed = page.into_iter().map(PortExtent::Fixed);
+            let extents: Vec<PortExtent> = [self.extent.clone()].into_iter().chain(fixed).collect();
+            let prefix = self.texts[text].clone();
+            let name = format!("{layer}.{}{behind}", part.name());
+            let past = self.graph.parameter(&format!("{prefix}past.{name}"), dtype, &extents)?;
+            let present = self.with_rows(&past, &rows, places, places_at)?;
+            let id = self.graph.data(&present)?;
+            self.kept.push((format!("{prefix}present.{name}"), id));
+            self.length = &past.shape()[0] * PAGE_PLACES as i64;
+            let one = [&[Expr::ONE], present.shape()].concat();
+            kept.push(self.graph.reshape(&present, &one)?);
+            // Behind what is kept come scales, which heads and places have.
+            places_at = 1;
+        }
+        let mut kept = kept.into_iter();
+        let Some(pages) = kept.next() else { return Err(damaged("nothing is kept")) };
+        Ok((pages, kept.next()))
+    }
+
+    /// Pages with rows at their places, which are an axis of a page.
+    fn with_rows(
+        &mut self,
+        past: &Operand,
+        rows: &Operand,
+        places: &Operand,
+        places_at: usize,
+    ) -> Accepted<Operand> {
+        let axes = vec![0, 1 + places_at];
         let op = Op::Scatter { axes, batch: 0, position: 0, reduction: None };
         let size = self.graph.number(DType::I64, PAGE_PLACES as f64);
         let page = self.graph.div(places, &size)?;
         let before = self.graph.mul(&page, &size)?;
         let row = self.graph.sub(places, &before)?;
-        let present = self.graph.scatter(&past, &rows, &[page, row], op)?;
-        let id = self.graph.data(&present)?;
-        self.kept.push((format!("{prefix}present.{name}"), id));
-        self.length = &past.shape()[0] * PAGE_PLACES as i64;
-        self.graph.reshape(&present, &[&[Expr::ONE], present.shape()].concat())
+        self.graph.scatter(past, rows, &[page, row], op)
     }
 
     /// Attention of queries `[1, h, t, d]` over keys and values `[1, g, t, d]` and those before
@@ -372,8 +418,8 @@ impl<'m> Decoder<'m> {
         places: &Operand,
         variation: &Variation,
     ) -> Accepted<Operand> {
-        let key = self.keep(&key, places, (text, layer, KeptPart::Keys))?;
-        let value = self.keep(&value, places, (text, layer, KeptPart::Values))?;
+        let (key, key_factors) = self.keep(&key, places, (text, layer, KeptPart::Keys))?;
+        let (value, value_factors) = self.keep(&value, places, (text, layer, KeptPart::Values))?;
         let graph = &mut self.graph;
         let place = graph.iota(DType::I64, std::slice::from_ref(&self.length), 0)?;
         let own = graph.reshape(places, &[places.shape()[0].clone(), Expr::ONE])?;
@@ -384,7 +430,8 @@ impl<'m> Decoder<'m> {
             let inside = graph.greater(&place, &first)?;
             allowed = graph.and(&allowed, &inside)?;
         }
-        let scores = Scores { allowed: Some(allowed), cap: variation.cap, ..Scores::default() };
+        let (allowed, cap) = (Some(allowed), variation.cap);
+        let scores = Scores { key_factors, value_factors, allowed, cap, ..Scores::default() };
         let scale = variation.scale.unwrap_or_else(|| 1.0 / (self.shape.head as f64).sqrt());
         let [result, ..] = attend(graph, &Heads { query, key, value }, scale, &scores)?;
         Ok(result)
@@ -411,6 +458,21 @@ impl<'m> Decoder<'m> {
         results.append(&mut self.kept);
         Ok((self.graph, results))
     }
+}
+
+/// Rows `[t, g, d]` in 8 bits, with a scale for each head of each: the greatest is 127.
+fn rounded_rows(graph: &mut Graph, rows: &Operand) -> Accepted<Vec<Operand>> {
+    let size = graph.map(F::Abs, &[rows])?;
+    let greatest = graph.reduce_axes(&size, &[2], Reduction::Max, true)?;
+    let scale = graph.mul_number(&greatest, 1.0 / 127.0)?;
+    let (zero, one) = (graph.number(DType::F32, 0.0), graph.number(DType::F32, 1.0));
+    let is_empty = graph.equal(&scale, &zero)?;
+    let divisor = graph.select(&is_empty, &one, &scale)?;
+    let quotient = graph.div(rows, &divisor)?;
+    let rounded = graph.map(F::Round, &[&quotient])?;
+    let numbers = graph.cast(&rounded, DType::I8)?;
+    let scales = graph.reshape(&scale, &scale.shape().to_vec()[..2])?;
+    Ok(vec![numbers, scales])
 }
 
 /// The refusal of an architecture that is not in the table.

@@ -126,6 +126,10 @@ impl DecoderModel {
     /// - `past.LAYER.keys`: f32 `[pages, heads of keys, size of a head, PAGE_PLACES]`,
     /// - `past.LAYER.values`: f32 `[pages, heads of keys, PAGE_PLACES, size of a head]`.
     ///
+    /// Keys and values are of the type that the options name; in 8 bits they come with
+    /// `past.LAYER.keys.scales` and `past.LAYER.values.scales`: f32 `[pages, heads of keys,
+    /// PAGE_PLACES]`, which they are to be multiplied by.
+    ///
     /// The outputs are `logits`, f32 `[rows, vocabulary]`; `hidden`, f32 `[rows, width]`, what they
     /// are computed of; and `present.LAYER.keys` and
     /// `present.LAYER.values`: what was given, with the rows of these tokens at their places. What
@@ -151,7 +155,8 @@ impl DecoderModel {
         let shapes = [shape(0), shape(1), shape(2)];
         let pages = shape(3)[0].clone();
         let prefixes = self.prefixes();
-        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, (pages, prefixes))?;
+        let kept = (pages, options.key_values, prefixes);
+        let mut model = Decoder::new(&self.file, &self.shape, graph, shapes, kept)?;
         let logits = write(&mut model)?;
         let (graph, results) = model.finish(&logits)?;
         let mut module = Module::default();
@@ -172,15 +177,18 @@ impl DecoderModel {
             shape,
             kind: Kind::Tensor,
         };
+        let key_values = options.key_values;
         let kept = |prefix: &str| {
             let mut ports = Vec::new();
             for layer in 0..self.shape.layers {
                 for text in self.prefixes() {
                     for part in [KeptPart::Keys, KeptPart::Values] {
-                        let fixed = part.page(&self.shape).map(PortExtent::Fixed);
-                        let extents = [&[free("pages")][..], &fixed].concat();
-                        let name = format!("{text}{prefix}.{layer}.{}", part.name());
-                        ports.push(port(name, DType::F32, extents));
+                        for (behind, dtype, page) in part.tensors(&self.shape, key_values) {
+                            let fixed = page.into_iter().map(PortExtent::Fixed);
+                            let extents = [free("pages")].into_iter().chain(fixed).collect();
+                            let name = format!("{text}{prefix}.{layer}.{}{behind}", part.name());
+                            ports.push(port(name, dtype, extents));
+                        }
                     }
                 }
             }

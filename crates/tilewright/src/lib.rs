@@ -184,7 +184,7 @@ pub use import_aten::operators as aten_operators;
 pub use import_onnx::{read_value, read_values};
 #[cfg(feature = "c")]
 pub use memory_report::{KernelRow, MemoryLimits, MemoryReport};
-pub use options::{Activations, Options, Precision, TargetChoice, runs_here};
+pub use options::{Activations, KeyValues, Options, Precision, TargetChoice, runs_here};
 pub use outputs::Outputs;
 pub use pipeline::{graph_passes, optimisations, rules};
 pub use reference::evaluate_bytes;

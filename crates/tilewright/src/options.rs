@@ -7,6 +7,7 @@ use base::timing::Phases;
 use base::{Diagnostic, Limits, Result, codes};
 pub use formats::Activations;
 use front::ImportOptions;
+pub use front::KeyValues;
 use tensor::Value;
 
 use crate::engine::EngineCache;
@@ -36,6 +37,8 @@ pub struct Options {
     pub precision: Precision,
     /// In which numbers products with weights that are integers in blocks take their data.
     pub activations: Activations,
+    /// In which numbers a language model keeps keys and values of the tokens of a text.
+    pub key_values: KeyValues,
     /// Passes to leave out, by name.
     pub disabled: BTreeSet<String>,
     /// Weights whose values passes may read; they are left out of refit.
@@ -144,6 +147,13 @@ impl Options {
         self
     }
 
+    /// With these numbers for the keys and values that a language model keeps.
+    #[must_use]
+    pub fn with_key_values(mut self, key_values: KeyValues) -> Options {
+        self.key_values = key_values;
+        self
+    }
+
     /// With this precision of products and convolutions.
     #[must_use]
     pub fn with_precision(mut self, precision: Precision) -> Options {
@@ -194,6 +204,7 @@ impl Options {
             dims: self.dims.clone(),
             input_shapes: self.input_shapes.clone(),
             literals: self.literals.clone(),
+            key_values: self.key_values,
             limits: self.limits.clone(),
         }
     }

@@ -9,7 +9,7 @@ use front::{ModelInfo, Port, PortExtent};
 use runtime::cpu::Processor;
 use tensor::{DType, Kind};
 
-use crate::options::{Activations, Options, Precision, TargetChoice};
+use crate::options::{Activations, KeyValues, Options, Precision, TargetChoice};
 
 /// The version of the compiler: engines of others are not read.
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -119,6 +119,7 @@ pub(super) fn options(encoder: &mut Encoder, options: &Options) {
     encoder.flag(options.target == TargetChoice::Native);
     encoder.flag(options.precision == Precision::Bf16);
     encoder.flag(options.activations == Activations::Int8);
+    encoder.text(options.key_values.name());
     encoder.flag(options.symbolic);
     encoder.list(&options.disabled, |encoder, name| encoder.text(name));
     encoder.list(&options.literals, |encoder, name| encoder.text(name));
@@ -140,6 +141,9 @@ fn read_options(decoder: &mut Decoder<'_>) -> std::result::Result<Options, Damag
     let is_native = decoder.flag()?;
     let precision = if decoder.flag()? { Precision::Bf16 } else { Precision::F32 };
     let activations = if decoder.flag()? { Activations::Int8 } else { Activations::AsGiven };
+    let name = decoder.text()?;
+    let key_values = KeyValues::of_name(name)
+        .ok_or_else(|| Damage::new(format!("there are no keys and values of `{name}`")))?;
     let symbolic = decoder.flag()?;
     let disabled = decoder.list(read_name)?;
     let literals = decoder.list(read_name)?;
@@ -152,6 +156,7 @@ fn read_options(decoder: &mut Decoder<'_>) -> std::result::Result<Options, Damag
         target,
         precision,
         activations,
+        key_values,
         symbolic,
         disabled,
         literals,

@@ -29,7 +29,7 @@ use crate::constants::Constants;
 use crate::executable::Executable;
 use crate::jit;
 use crate::late::LateValue;
-use crate::options::{Activations, Options, Precision, TargetChoice};
+use crate::options::{Activations, KeyValues, Options, Precision, TargetChoice};
 use crate::pipeline::FrontHalf;
 use crate::plan::Plan;
 use crate::sharing::Sharing;
@@ -165,6 +165,9 @@ fn contradiction(given: &Options, own: &Options) -> Option<String> {
     }
     if given.activations != Activations::AsGiven && given.activations != own.activations {
         return Some("--activations int8".to_owned());
+    }
+    if given.key_values != KeyValues::F32 && given.key_values != own.key_values {
+        return Some(format!("--key-values {}", given.key_values.name()));
     }
     if given.symbolic && !own.symbolic {
         return Some("--symbolic".to_owned());

@@ -86,6 +86,7 @@ impl EngineSource {
             input_shapes: of.input_shapes.clone(),
             precision: of.precision,
             activations: of.activations,
+            key_values: of.key_values,
             disabled: of.disabled.clone(),
             literals: of.literals.clone(),
             symbolic: of.symbolic,

@@ -232,5 +232,6 @@ fn scores(
         None if node.flag("smooth_softmax", false)? => Some(graph.number(heads.query.dtype(), 0.0)),
         None => None,
     };
-    Ok(Scores { biases, allowed, cap: node.float("softcap", 0.0)?, sink })
+    let cap = node.float("softcap", 0.0)?;
+    Ok(Scores { biases, allowed, cap, sink, ..Scores::default() })
 }
