@@ -87,6 +87,10 @@ impl LanguageModel {
         };
         let mut options = options.clone();
         options.updates = updates(&source, &options)?;
+        if engine.is_none() {
+            // As a text grows it has other numbers of pages, which share code.
+            options = options.with_symbolic_extents_but(&["tokens", "rows"]);
+        }
         // Where bytes are multiplied, products of many tokens read weights as those of one do.
         let is_shared = engine.is_some() || options.target.resolve()?.multiplies_bytes();
         let compiled = || match is_shared {
@@ -145,8 +149,7 @@ impl LanguageModel {
         }
         let mut before = 0;
         while before < tokens.max(1) {
-            // Room for as many pages as a run sees of a text that may grow on.
-            let room = before.saturating_add(TextContext::LONGEST_RUN).saturating_mul(2);
+            let room = before.saturating_add(TextContext::LONGEST_RUN);
             let mut context = self.context(room)?;
             for count in RUNS {
                 context.tokens = vec![0; before];
@@ -436,8 +439,7 @@ impl<'m> TextContext<'m> {
 
     /// How many pages a run of so many more tokens sees.
     pub(crate) fn pages(&self, count: usize) -> usize {
-        let pages = (self.tokens.len() + count).div_ceil(PAGE_PLACES);
-        pages.next_power_of_two().min(self.reserved)
+        (self.tokens.len() + count).div_ceil(PAGE_PLACES).min(self.reserved)
     }
 
     /// Runs the model on tokens, filled up to a number of them.

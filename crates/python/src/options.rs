@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use tilewright::{Activations, KeyValues, Options, Precision};
+use tilewright::{Activations, Options, Precision};
 
 /// The options that a dictionary holds; what it does not name is as `Options::default` has it.
 pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
@@ -21,7 +21,6 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
             "without_passes" => options.disabled = value.extract::<Vec<_>>()?.into_iter().collect(),
             "precision" => options.precision = precision(&value.extract::<String>()?)?,
             "activations" => options.activations = activations(&value.extract::<String>()?)?,
-            "key_values" => options.key_values = key_values(&value.extract::<String>()?)?,
             "limits" => {
                 for (name, most) in value.extract::<BTreeMap<String, u64>>()? {
                     options.limits.set(&name, most).map_err(|reason| {
@@ -55,11 +54,4 @@ fn activations(name: &str) -> PyResult<Activations> {
             Err(PyValueError::new_err(message))
         }
     }
-}
-
-fn key_values(name: &str) -> PyResult<KeyValues> {
-    KeyValues::of_name(name).ok_or_else(|| {
-        let names = KeyValues::ALL.map(|row| row.0).join(", ");
-        PyValueError::new_err(format!("key_values: {name:?} is none of {names}"))
-    })
 }

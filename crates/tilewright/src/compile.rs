@@ -159,7 +159,8 @@ fn finished(executable: Executable) -> Result<Executable> {
 pub fn compile_for(target: Target, source: Source, options: &Options) -> Result<Executable> {
     let mut options = Options { threads: Some(options.thread_count()), ..options.clone() };
     if options.symbolic {
-        options.dims.clear();
+        let specialised = &options.specialised;
+        options.dims.retain(|name, _| specialised.contains(name));
         options.input_shapes.clear();
     }
     let cache = Cache::new(usize::try_from(options.limits.cache_bytes).unwrap_or(usize::MAX));

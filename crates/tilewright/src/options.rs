@@ -48,6 +48,8 @@ pub struct Options {
     /// Whether code is made for many extents at once where the model leaves them free, rather than
     /// anew for each. Nothing binds the dimensions of an executable then but the inputs of a run.
     pub symbolic: bool,
+    /// Dimensions of which code for many extents at once has one extent each, by name.
+    pub specialised: BTreeSet<String>,
     /// Outputs that are what becomes of an input, by name: a run may change the input where it lies
     /// ([`ModelState`](crate::ModelState)).
     pub updates: BTreeMap<String, String>,
@@ -173,6 +175,13 @@ impl Options {
     pub fn with_symbolic_extents(mut self) -> Options {
         self.symbolic = true;
         self
+    }
+
+    /// With code for many extents at once, but for those of these dimensions.
+    #[must_use]
+    pub fn with_symbolic_extents_but(mut self, names: &[&str]) -> Options {
+        self.specialised.extend(names.iter().map(|name| (*name).to_owned()));
+        self.with_symbolic_extents()
     }
 
     /// With an output that is what becomes of an input, which a run may change where it lies.

@@ -175,8 +175,16 @@ impl Scoped {
     /// # Errors
     /// Diagnostics of passes.
     fn around(request: &Request<'_>) -> Result<(lower::ExtentScope, Scoped)> {
-        let scope = |function: &Arc<Function>| {
-            lower::scope(function, request.symbols).map_err(Diagnostics::internal)
+        let scope = |function: &Arc<Function>| -> Result<lower::ExtentScope> {
+            let mut found =
+                lower::scope(function, request.symbols).map_err(Diagnostics::internal)?;
+            for (&symbol, &value) in request.symbols {
+                let name = &request.function.symbols[symbol].name;
+                if request.options.specialised.contains(name) {
+                    found.ranges.insert(symbol, Range::constant(value));
+                }
+            }
+            Ok(found)
         };
         let mut found = scope(request.function)?;
         let mut scoped = Scoped::within(request, &found.ranges)?;

@@ -121,6 +121,7 @@ pub(super) fn options(encoder: &mut Encoder, options: &Options) {
     encoder.flag(options.activations == Activations::Int8);
     encoder.text(options.key_values.name());
     encoder.flag(options.symbolic);
+    encoder.list(&options.specialised, |encoder, name| encoder.text(name));
     encoder.list(&options.disabled, |encoder, name| encoder.text(name));
     encoder.list(&options.literals, |encoder, name| encoder.text(name));
     encoder.list(&options.updates, |encoder, (output, input)| {
@@ -145,6 +146,7 @@ fn read_options(decoder: &mut Decoder<'_>) -> std::result::Result<Options, Damag
     let key_values = KeyValues::of_name(name)
         .ok_or_else(|| Damage::new(format!("there are no keys and values of `{name}`")))?;
     let symbolic = decoder.flag()?;
+    let specialised = decoder.list(read_name)?;
     let disabled = decoder.list(read_name)?;
     let literals = decoder.list(read_name)?;
     let updates = decoder.list(|decoder| Ok((read_name(decoder)?, read_name(decoder)?)))?;
@@ -158,6 +160,7 @@ fn read_options(decoder: &mut Decoder<'_>) -> std::result::Result<Options, Damag
         activations,
         key_values,
         symbolic,
+        specialised,
         disabled,
         literals,
         updates,

@@ -90,6 +90,7 @@ impl EngineSource {
             disabled: of.disabled.clone(),
             literals: of.literals.clone(),
             symbolic: of.symbolic,
+            specialised: of.specialised.clone(),
             updates: of.updates.clone(),
             ..given.clone()
         }
