@@ -8,7 +8,8 @@ use base::limits::exceeded;
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tilewright::{
-    Activations, EngineCache, KeyValues, Limits, Options, Phases, Port, Precision, TargetChoice, Value,
+    Activations, EngineCache, KeyValues, Limits, Options, Phases, Port, Precision, TargetChoice,
+    Value,
 };
 
 use crate::files::FileArguments;

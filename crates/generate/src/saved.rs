@@ -34,8 +34,9 @@ impl LanguageModel {
     /// A digest of what keys and values depend on.
     fn digest(&self) -> u128 {
         let (model, options) = self.parts();
-        let mut bytes = format!("{:?}{:?}{:?}", options.precision, options.activations, options.key_values)
-            .into_bytes();
+        let mut bytes =
+            format!("{:?}{:?}{:?}", options.precision, options.activations, options.key_values)
+                .into_bytes();
         for (key, value) in model.metadata() {
             if !key.starts_with("tokenizer.") {
                 bytes.extend(format!("{key}={value};").bytes());

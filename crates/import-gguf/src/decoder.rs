@@ -9,7 +9,8 @@
 
 use base::codes;
 use front::{
-    Accepted, Graph, Heads, KeyValues, Operand, PortExtent, Scores, attend, rotated, rows_product, standardize,
+    Accepted, Graph, Heads, KeyValues, Operand, PortExtent, Scores, attend, rotated, rows_product,
+    standardize,
 };
 use graph::{Op, ValueId};
 use sym::Expr;
