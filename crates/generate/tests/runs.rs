@@ -88,7 +88,9 @@ fn shorter_keys_and_values_are_near_and_of_the_same_bits_in_runs_of_several() {
         let most = match key_values {
             KeyValues::F32 => 0.0,
             KeyValues::F16 => 0.002,
-            KeyValues::Bf16 | KeyValues::Int8 => 0.02,
+            KeyValues::Bf16 => 0.02,
+            // An element is off by a 254th of the greatest of its head.
+            KeyValues::Int8 => 0.1,
         };
         eprintln!("{name}: {worst}");
         assert!(worst <= most, "{name}: off by {worst}");
