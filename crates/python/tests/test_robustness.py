@@ -381,6 +381,17 @@ class Memory(Digits):
         value = np.ones((4, 9), np.float32)
         self.check_memory(lambda: tilewright.compile(EXPORTED / "parts.pt2", threads=1)(value))
 
+    @needs(torch, "torch")
+    def test_a_thousand_graphs_of_torch(self):
+        module, value = torch.nn.Sequential(torch.nn.Linear(9, 4), torch.nn.ReLU()), torch.ones(2, 9)
+
+        def once():
+            torch._dynamo.reset()
+            torch.compile(module, backend="tilewright")(value).sum().backward()
+
+        self.check_memory(once)
+        torch._dynamo.reset()
+
     def test_a_thousand_runs_of_other_sizes(self):
         model = tilewright.compile(DIGITS, threads=1, symbolic=True)
         sizes = iter(np.random.default_rng(0).integers(1, 64, 2000))
