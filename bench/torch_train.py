@@ -382,7 +382,7 @@ def tables(result):
     keys = ("from_eager", "nudge_moves", "ours_from_f64", "eager_from_f64")
     keys += tuple(f"{key}_norm" for key in keys)
     rows = [
-        [name, each["activation"], each["seed"], *(each[key] for key in keys)]
+        [name, each["activation"], each["seed"], *(each.get(key) for key in keys)]
         for name, row in result.items() for each in row.get("gradients", ())
     ]  # fmt: skip
     header = ["model", "activation", "seed", "gradients from eager's", "a nudge moves eager's"]
