@@ -130,7 +130,7 @@ def main():
         rows.insert(0, [f"import {name} behind NumPy", text, bar])
     if given.wheel:
         result["wheel_bytes"] = os.stat(given.wheel).st_size
-        rows.insert(0, ["the wheel", f"{result['wheel_bytes']} bytes", "8388608 bytes"])
+        rows.insert(0, ["the wheel", f"{result['wheel_bytes']} bytes", "8000000 bytes"])
     text = common.table(["what", "measured", "at most"], rows)
     common.keep(given.name, "The Python package", json.loads(json.dumps(result)), text)
 

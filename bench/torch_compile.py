@@ -255,7 +255,7 @@ def main():
     if given.mode == "autocast":
         header[2:2] = ["from eager in f32", "eager's under autocast"]
         keys[1:1] = ["from_f32", "eager_from_f32"]
-    rows = [[name, *(row[key] for key in keys)] for name, row in result.items()]
+    rows = [[name, *(row.get(key) for key in keys)] for name, row in result.items()]
     right = [is_right(row, given.mode) for row in result.values()]
     text = common.table(header, rows) + f"\n\n{sum(right)} of {len(right) + len(failed)} right.\n"
     earlier = [name for name, row in result.items() if name not in measured]
@@ -264,10 +264,11 @@ def main():
     text += "".join(f"\n- {name}: {said}" for name, said in failed.items())
     for name, row in result.items():
         text += "".join(f"\n- {name}: {common.without_paths(it)}" for it in row["refused"])
-    if given.race and result:
-        speeds = [row["inductor_ms"] / row["ms"] for row in result.values()]
-        compiles = [row["inductor_seconds"] / row["seconds"] for row in result.values()]
-        text += f"Inductor's time over ours {common.mean(speeds):.2f} (least {min(speeds):.2f}), "
+    raced = [row for row in result.values() if "inductor_ms" in row]
+    if given.race and raced:
+        speeds = [row["inductor_ms"] / row["ms"] for row in raced]
+        compiles = [row["inductor_seconds"] / row["seconds"] for row in raced]
+        text += f"Of {len(raced)} Inductor's time over ours {common.mean(speeds):.2f} (least {min(speeds):.2f}), "
         text += f"in the back end {common.mean(compiles):.0f} (least {min(compiles):.0f}).\n"
     common.keep(given.name or usual, title, {"origin": origin, "architectures": result}, text)
 

@@ -8,11 +8,12 @@ Batches of 4, GPT-2's of 32 words or as many as its name says, f32, one thread, 
 step compiled (`torch.compile(optimizer.step)`).
 
 - Gradients: of the first step, the largest difference over the largest element of each parameter's
-  gradient, from eager's in f32 and, of both, from eager's in f64; a row a seed. Beside it how far
-  eager's gradients move from those in f64 if each weight is multiplied by 1 + 1e-7 times a random
-  number: where an operand of a `relu` is that near to zero, they jump, whoever computes them. So the
-  same is done with a smooth activation in each `relu`'s place, where nothing jumps. Last the norm of
-  all differences over that of all gradients.
+  gradient, and the norm of all differences over that of all gradients, from eager's in f32 and, of
+  both, from eager's in f64; a row a seed. Beside it how far eager's own gradients move at most if each
+  weight is multiplied by 1 + 1e-7 times a random number, `--nudges` times: where an operand of a
+  `relu` is that near to zero, they jump, whoever computes them. So the same is done with a smooth
+  activation in each `relu`'s place, where nothing jumps, and with `relu`s that pass on in f32, f64,
+  nudged and compiled what eager's do (`signs of eager`), so that what is left is rounding.
 - Losses: of `--steps` steps from the same weights, the largest difference from eager's; beside it how
   far eager's own move if each weight is multiplied by 1 + 1e-7 at first.
 - Time: forward, backward and step, the least of rounds that take turns with eager and Inductor, in
@@ -42,25 +43,60 @@ NAMES = ("resnet18", "encoder", "gpt2", "gpt2-128")
 PARTS = ("gradients", "losses", "times", "memory")
 
 
-def made(name, seed=0, smooth=False):
-    """A module for training and a function from it to its loss; without a `relu` where that is asked."""
+ACTIVATIONS = ("relu", "signs of eager", "smooth")
+
+
+def signs(calls):
+    """A `relu` that is called so often a pass, and lets through later what it did in its first."""
+    import torch
+
+    class Signs(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.at, self.known = 0, False
+
+        def forward(self, values):
+            name = f"signs{self.at}"
+            if not self.known:
+                self.register_buffer(name, values > 0)
+            self.at = (self.at + 1) % calls
+            self.known = self.known or self.at == 0
+            return torch.where(getattr(self, name), values, 0.0)
+
+    return Signs()
+
+
+def made(name, seed=0, activation="relu"):
+    """A module for training, with an activation, and a function from it to its loss."""
+    module, loss = architecture(name, seed, activation)
+    if activation == "signs of eager":
+        # The first pass, by which the modules know their signs.
+        loss(module.train())
+    return module, loss
+
+
+def architecture(name, seed, activation):
     import torch
 
     torch.manual_seed(seed)
     functional = torch.nn.functional
+    other = {"smooth": lambda _: torch.nn.SiLU(), "signs of eager": signs}.get(activation)
     if name == "resnet18":
         import torchvision
 
         module = torchvision.models.resnet18()
-        for block in list(module.modules()) if smooth else ():
+        for block in list(module.modules()) if other else ():
             if hasattr(block, "relu"):
-                block.relu = torch.nn.SiLU()
+                block.relu = other(1 if block is module else 2)
         inputs, wanted = torch.randn(4, 3, 224, 224), torch.randint(0, 1000, (4,))
         return module, lambda it: functional.cross_entropy(it(inputs.to(kind(it))), wanted)
     if name == "encoder":
         layer = torch.nn.TransformerEncoderLayer(
-            384, 6, 1536, dropout=0.0, batch_first=True, activation="gelu" if smooth else "relu")
+            384, 6, 1536, dropout=0.0, batch_first=True,
+            activation="gelu" if activation == "smooth" else "relu")
         module = torch.nn.TransformerEncoder(layer, 6)
+        for each in module.layers if activation == "signs of eager" else ():
+            each.activation = other(1)
         inputs, wanted = torch.randn(4, 128, 384), torch.randn(4, 128, 384)
         return module, lambda it: functional.mse_loss(it(inputs.to(kind(it))), wanted.to(kind(it)))
     import transformers
@@ -128,28 +164,33 @@ def norm_off(found, wanted):
     return (apart / sum(it.square().sum() for it in wanted)).sqrt().item()
 
 
-def gradients_of(name, seeds):
+def gradients_of(name, seeds, nudges):
     import torch
 
     rows = []
     # The third model has no `relu`.
-    for smooth in (True,) if name.startswith("gpt2") else (False, True):
+    for activation in ("smooth",) if name.startswith("gpt2") else ACTIVATIONS:
         torch._dynamo.reset()
         compiled = None
         for seed in range(seeds):
-            module, loss = made(name, seed, smooth)
+            module, loss = made(name, seed, activation)
             exact = Contender(copy.deepcopy(module).double(), loss).gradients()
             if compiled is None:
                 compiled = Contender(module, loss, "tilewright")
             compiled.module.load_state_dict(module.state_dict())
             compiled.loss = loss
             ours, eager = compiled.gradients(), Contender(module, loss).gradients()
-            moved = [Contender(nudged(module, it), loss).gradients() for it in range(3)]
-            row = {"smooth": smooth, "seed": seed, "from_eager": off(ours, eager)}
+            row = {"activation": activation, "seed": seed}
             for kind_of, measure in (("", off), ("_norm", norm_off)):
+                row[f"from_eager{kind_of}"] = measure(ours, eager)
+                row[f"nudge_moves{kind_of}"] = 0.0
                 row[f"ours_from_f64{kind_of}"] = measure(ours, exact)
                 row[f"eager_from_f64{kind_of}"] = measure(eager, exact)
-                row[f"nudged_from_f64{kind_of}"] = max(measure(it, exact) for it in moved)
+            for number in range(nudges):
+                moved = Contender(nudged(module, number), loss).gradients()
+                for kind_of, measure in (("", off), ("_norm", norm_off)):
+                    key = f"nudge_moves{kind_of}"
+                    row[key] = max(row[key], measure(moved, eager))
             rows.append(row)
             print(name, row, file=sys.stderr, flush=True)
     return rows
@@ -284,7 +325,7 @@ def part(words, given):
     torch.set_num_threads(1)
     what, name, *rest = words
     parts = {
-        "gradients": functools.partial(gradients_of, name, given.seeds),
+        "gradients": functools.partial(gradients_of, name, given.seeds, given.nudges),
         "losses": functools.partial(losses_of, name, given.steps),
         "times": functools.partial(times_of, name, given.rounds),
         "memory": functools.partial(memory_of, name, *rest, given.rounds),
@@ -299,6 +340,7 @@ def main():
     options.add_argument("names", nargs="*", help=" ".join(NAMES))
     options.add_argument("--steps", type=int, default=50, help="whose losses are compared")
     options.add_argument("--seeds", type=int, default=4, help="for gradients")
+    options.add_argument("--nudges", type=int, default=8, help="of eager's weights, each seed")
     options.add_argument("--rounds", type=int, default=5, help="of steps that take turns")
     options.add_argument("--memory", type=float, default=0.2, help="the share to ask for")
     options.add_argument("--name", default="torch-train", help="of the files in bench/results/")
@@ -315,6 +357,7 @@ def main():
     origin = common.origin()
     result = common.kept(given.name, "models") if given.add or given.only else {}
     same = ["--steps", given.steps, "--rounds", given.rounds, "--seeds", given.seeds]
+    same += ["--nudges", given.nudges]
     for name in given.names or NAMES:
         row = {}
         for what in PARTS if given.only is None else (given.only,):
@@ -336,15 +379,15 @@ def main():
 
 def tables(result):
     """The tables of a result."""
-    keys = ("from_eager", "ours_from_f64", "eager_from_f64", "nudged_from_f64")
-    keys += ("ours_from_f64_norm", "eager_from_f64_norm", "nudged_from_f64_norm")
+    keys = ("from_eager", "nudge_moves", "ours_from_f64", "eager_from_f64")
+    keys += tuple(f"{key}_norm" for key in keys)
     rows = [
-        [name, "smooth" if each.get("smooth") else "relu", each.get("seed"),
-         *(each.get(key) for key in keys)]
+        [name, each["activation"], each["seed"], *(each.get(key) for key in keys)]
         for name, row in result.items() for each in row.get("gradients", ())
     ]  # fmt: skip
-    header = ["model", "activation", "seed", "gradients from eager's", "ours from f64", "eager's"]
-    header += ["nudged eager's", "norm: ours", "eager's", "nudged eager's"]
+    header = ["model", "activation", "seed", "gradients from eager's", "a nudge moves eager's"]
+    header += ["ours from f64", "eager's", "norm: from eager's", "a nudge moves eager's"]
+    header += ["ours from f64", "eager's"]
     text = common.table(header, rows) + "\n\n"
     keys = ("from_eager", "nudge_moves", "eager_nodes", "compiles")
     rows = [

@@ -381,6 +381,33 @@ class Memory(Digits):
         value = np.ones((4, 9), np.float32)
         self.check_memory(lambda: tilewright.compile(EXPORTED / "parts.pt2", threads=1)(value))
 
+    @needs(torch, "torch")
+    def test_a_thousand_graphs_of_torch(self):
+        import tilewright.torch
+        from torch._dynamo.backends.common import aot_autograd
+
+        graphs = []
+
+        def keep(graph, _):
+            graphs.append(graph)
+            return graph.forward
+
+        torch._dynamo.reset()
+        module, value = torch.nn.Sequential(torch.nn.Linear(9, 4), torch.nn.ReLU()), torch.ones(2, 9)
+        inputs = [*module.parameters(), value]
+        options, _ = tilewright.torch._options({"threads": 1})
+
+        # Captures are PyTorch's, which keeps some memory of each: one serves all compiles.
+        def once():
+            report = tilewright.torch.Report()
+            made = tilewright.torch.compiled_graph(graphs[0], frozenset({0, 1}), options, report)
+            torch.testing.assert_close(made(list(inputs))[0], wanted)
+
+        with torch.no_grad():
+            wanted = torch.compile(module, backend=aot_autograd(fw_compiler=keep))(value)
+            self.check_memory(once)
+        torch._dynamo.reset()
+
     def test_a_thousand_runs_of_other_sizes(self):
         model = tilewright.compile(DIGITS, threads=1, symbolic=True)
         sizes = iter(np.random.default_rng(0).integers(1, 64, 2000))
