@@ -73,7 +73,7 @@ codes! {
     NOT_TFLITE = "TW0119", "not a TensorFlow Lite file",
         "The file begins as one, but is damaged, cut off, or of another version. Convert it anew.";
     NOT_LANGUAGE_MODEL = "TW0120", "not a language model",
-        "A GGUF file or safetensors folder is damaged, cut off, or contradicts itself.";
+        "A GGUF file or safetensors folder is damaged, or the model is none of these.";
     NOT_BYTECODE = "TW0121", "not StableHLO bytecode",
         "The file begins as it, but is damaged, cut off, or of a version that is not read.";
 

@@ -126,7 +126,8 @@ mod tests {
             for count in [0, 1, 2, 5, 100] {
                 let items: Vec<usize> = (0..count).collect();
                 let wanted: Vec<usize> = (0..count).map(|item| item * item).collect();
-                assert_eq!(map(threads, items, |item| item * item), wanted);
+                assert_eq!(map(threads, items.clone(), |item| item * item), wanted);
+                assert_eq!(map_long(threads, items, |item| item * item), wanted);
             }
         }
     }

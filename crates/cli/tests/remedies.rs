@@ -161,6 +161,7 @@ const CASES: &[Case] = &[
     with_file("TW0115", "compile squeezed.onnx -o c --emit c", "", "squeezed.npy"),
     case("TW0109", "run weight.onnx --random --literal wieght", "--literal wieght"),
     case("TW0207", "run free.onnx --random --dim bacth=2", "--dim bacth=2"),
+    case("TW0120", "run one.onnx --random --key-values int8", "--key-values int8"),
     case("TW0208", "dump one.onnx --stage asm --kernel main_map", "--kernel main_map"),
     case("TW0209", "run one.onnx --random --disable csee", "--disable csee"),
     case("TW0208", "explain one.onnx --candidates main_mop_0", "--candidates main_mop_0"),

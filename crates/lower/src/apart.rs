@@ -111,7 +111,8 @@ pub(crate) fn emit(
     Ok(best)
 }
 
-/// A kernel by its content, and how many values it has inside.
+/// A kernel by a digest of its content, and how many values it has inside. Were it that of another
+/// one, too, values would be apart that were better inside, and compute the same.
 type Key = (u64, usize);
 
 fn key(info: &KernelInfo, inside: &[ValueId]) -> Key {

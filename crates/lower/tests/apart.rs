@@ -21,12 +21,13 @@ function @main {
   return %y as \"y\"
 }";
 
-fn lowered(inputs: &[Tensor], fusion: bool) -> (Module, Lowered) {
-    let function = graph::parse(PICKED).expect("a function");
+fn lowered(text: &str, inputs: &[Tensor], set: impl Fn(&mut LowerOptions)) -> (Module, Lowered) {
+    let function = graph::parse(text).expect("a function");
     let mut module = Module::default();
     module.functions.push(Arc::new(function));
     let role = Role::Main { inputs: inputs.len(), constants: Vec::new() };
-    let options = LowerOptions { fusion, ..LowerOptions::new(role) };
+    let mut options = LowerOptions::new(role);
+    set(&mut options);
     let target = Target::named("x86-64-v4").expect("a target");
     let function = FunctionId::new(0);
     let symbols = common::symbols(&module.functions[function], inputs);
@@ -40,8 +41,8 @@ fn lowered(inputs: &[Tensor], fusion: bool) -> (Module, Lowered) {
 fn a_poor_kernel_is_taken_apart() {
     let random = |dtype, shape: &[usize]| tensor::random::random(dtype, shape, 1);
     let inputs = [random(DType::F32, &[60, 48]), random(DType::I64, &[6000])];
-    let (module, taken) = lowered(&inputs, true);
-    let (without_module, without) = lowered(&inputs, false);
+    let (module, taken) = lowered(PICKED, &inputs, |_| ());
+    let (without_module, without) = lowered(PICKED, &inputs, |options| options.fusion = false);
     assert_eq!(module.kernels, without_module.kernels);
     assert_eq!(taken.kernels.len(), 2);
     let reasons = &taken.kernels[0].not_fused;
@@ -52,4 +53,34 @@ fn a_poor_kernel_is_taken_apart() {
         common::run(module, lowered, &inputs, &mut Vec::new()).expect("runs")
     });
     assert_eq!(one[0].bytes(), other[0].bytes());
+}
+
+/// Several kernels are looked at, on as many threads as there are: what comes of it is the same.
+#[test]
+fn any_number_of_threads_finds_the_same() {
+    let rows = [40, 48, 56, 64, 72, 80];
+    let mut text = String::from("function @main {\n");
+    for row in rows {
+        text += &format!("  parameter %x{row}: f32[60, {row}] as \"x{row}\"\n");
+    }
+    text += "  parameter %rows: i64[6000] as \"rows\"\n";
+    for row in rows {
+        text += &format!(
+            "  %t{row}: f32[60, {row}] = map tanh %x{row}\n  %y{row}: f32[6000, {row}] = gather \
+             axes [0] batch 0 position 0 %t{row}, %rows\n"
+        );
+    }
+    let results: Vec<String> = rows.iter().map(|row| format!("%y{row} as \"y{row}\"")).collect();
+    text += &format!("  return {}\n}}", results.join(", "));
+    let mut inputs: Vec<Tensor> =
+        rows.iter().map(|&row| tensor::random::random(DType::F32, &[60, row], 1)).collect();
+    inputs.push(tensor::random::random(DType::I64, &[6000], 1));
+    let made = |threads| lowered(&text, &inputs, |options| options.threads = threads);
+    let (module, one) = made(1);
+    assert_eq!(one.kernels.len(), 2 * rows.len());
+    for threads in [2, 5] {
+        let (other, several) = made(threads);
+        assert_eq!(module.kernels, other.kernels, "{threads} threads");
+        assert_eq!(several.kernels.len(), one.kernels.len(), "{threads} threads");
+    }
 }

@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
 
-use base::{Limits, Result};
+use base::{Diagnostic, Limits, Result, codes};
 use bytes::Bytes;
 use engine::EngineFile;
 use front::{
@@ -40,7 +40,7 @@ use import_tflite::TfliteModel;
 use module::Module;
 
 use crate::engine::EngineSource;
-use crate::options::Options;
+use crate::options::{KeyValues, Options};
 
 /// A model to compile.
 #[derive(Clone, Debug)]
@@ -168,12 +168,29 @@ impl Source {
     /// # Errors
     /// Those of the importer.
     pub(crate) fn import(&self, options: &Options, facts: &Facts) -> Result<Imported> {
+        if options.key_values != KeyValues::F32 && !self.chooses_key_values() {
+            let message = "the model keeps keys and values in numbers of its own, if any";
+            return Err(Diagnostic::error(codes::NOT_LANGUAGE_MODEL, message)
+                .because("only those of a GGUF file or a safetensors folder can be chosen")
+                .remedy("compile it with `--key-values f32`, as without that option")
+                .into());
+        }
         match self.kind() {
             SourceKind::Model(model) => model.import(&options.for_import(), facts),
             SourceKind::Engine(engine) => {
                 engine.model(&options.limits)?.import(&engine.options(options), facts)
             }
             SourceKind::Module(module) => Ok(Imported::of_module(Module::clone(module))),
+        }
+    }
+
+    /// Whether options say in which numbers it keeps keys and values.
+    fn chooses_key_values(&self) -> bool {
+        match self {
+            #[cfg(feature = "gguf")]
+            Source::Decoder(_) => true,
+            Source::Engine(_) => true,
+            _ => false,
         }
     }
 
